@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
+_BLOCK = 1 << 15
+"""Ids that are worked on at a time: small enough for the processor's cache."""
 
 
 class TrajectoryStore:
@@ -36,11 +38,11 @@ class TrajectoryStore:
         self._offsets = np.zeros(65, np.int64)
         self._labels = np.empty(64, np.bool_)
         self._count = 0
-        self._order: NDArray[np.intp] | None = None
-        self._id_offsets: NDArray[np.int64] | None = None
-        self._previous: NDArray[np.int64] | None = None
+        self._previous = np.empty(0, np.int32)
+        self._indexed = 0
+        self._places: dict[int, tuple[int, NDArray[np.int64]]] = {}
 
-    # --- growing ------------------------------------------------------------------------------------------------------
+    # --- growing ---
 
     def append(
         self, ids: ArrayLike | Sequence[ArrayLike], lengths: ArrayLike | None = None, labels: ArrayLike = ()
@@ -86,7 +88,6 @@ class TrajectoryStore:
         self._labels[count : count + len(lengths)] = labels
         self._offsets[count + 1 : count + 1 + len(lengths)] = size + np.cumsum(lengths)
         self._count += len(lengths)
-        self._order = self._id_offsets = self._previous = None
 
     def _checked(self, ids: Ints) -> int:
         """Largest of the ids, after making sure that all of them are in the table."""
@@ -97,7 +98,7 @@ class TrajectoryStore:
             raise ValueError(f"observation id {wrong} is outside {size}")
         return high
 
-    # --- reading ------------------------------------------------------------------------------------------------------
+    # --- reading ---
 
     def __len__(self) -> int:
         return self._count
@@ -171,39 +172,36 @@ class TrajectoryStore:
         out._largest = self._largest
         return out
 
-    # --- index, computed once per state of the store --------------------------------------------------------------------
-
-    def _index(self) -> None:
-        """Stable counting order by id: flat positions of each id ascending, hence also grouped by trajectory."""
-        keys = self.ids.astype(np.uint16) if self._largest < 1 << 16 else self.ids  # numpy's radix sort needs 16 bits
-        self._order = np.argsort(keys, kind="stable")
-        self._id_offsets = np.zeros(self.num_ids + 1, np.int64)
-        np.cumsum(np.bincount(self.ids, minlength=self.num_ids), out=self._id_offsets[1:])
-        start = np.repeat(self.offsets[:-1], self.lengths)
-        earlier, later = self._order[:-1], self._order[1:]
-        same = (self.ids[earlier] == self.ids[later]) & (start[later] <= earlier)
-        self._previous = np.full(self.size, -1, np.int64)
-        self._previous[later[same]] = earlier[same]
+    # --- index: kept between calls, extended by what was appended since ---
 
     @property
-    def previous(self) -> NDArray[np.int64]:
+    def previous(self) -> NDArray[np.int32]:
         """For each flat position, that of the previous occurrence of the same id in the same trajectory, or -1."""
-        if self._previous is None:
-            self._index()
-        assert self._previous is not None
-        return _frozen(self._previous)
+        if self._indexed < self._count:
+            self._previous = _grown(self._previous, int(self._offsets[self._indexed]), self.size)
+        while self._indexed < self._count:  # a block of whole trajectories at a time
+            first, begin = self._indexed, self._offsets[self._indexed]
+            last = int(np.searchsorted(self._offsets[: self._count + 1], begin + _BLOCK, side="right")) - 1
+            last = max(last, first + 1)
+            end = self._offsets[last]
+            self._previous[begin:end] = _previous_occurrence(
+                self._ids[begin:end], self._offsets[first : last + 1] - begin, int(begin)
+            )
+            self._indexed = last
+        return _frozen(self._previous[: self.size])
 
-    def occurrences(self, observation_id: int) -> NDArray[np.intp]:
+    def occurrences(self, observation_id: int) -> NDArray[np.int64]:
         """Sorted flat positions at which an id occurs (start observations included)."""
-        if self._order is None:
-            self._index()
-        assert self._order is not None and self._id_offsets is not None
-        if self._table_size is None and observation_id > self._largest:
-            return np.empty(0, np.intp)
-        self._checked(np.asarray([observation_id]))
-        return self._order[self._id_offsets[observation_id] : self._id_offsets[observation_id + 1]]
+        if observation_id < 0 or (self._table_size is not None and observation_id >= self._table_size):
+            self._checked(np.asarray([observation_id]))
+        scanned, places = self._places.get(observation_id, (0, np.empty(0, np.int64)))
+        if scanned < self.size:
+            new = np.flatnonzero(self._ids[scanned : self.size] == observation_id) + scanned
+            places = np.concatenate([places, new]) if len(places) else new
+            self._places[observation_id] = (self.size, places)
+        return places
 
-    # --- files ----------------------------------------------------------------------------------------------------------
+    # --- files ---
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a compressed npz without pickled objects."""
@@ -228,7 +226,7 @@ class TrajectoryStore:
         return store
 
 
-# --- conditioned on, the part after, explained by (Section "Learning Subgoals") -----------------------------------------
+# --- conditioned on, the part after, explained by (Section "Learning Subgoals") ---
 
 
 def earliest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.int64]:
@@ -286,7 +284,7 @@ def after(store: TrajectoryStore, path: Sequence[int]) -> TrajectoryStore:
     return store._cut(chosen, match[chosen], store.offsets[1:][chosen])
 
 
-# --- first occupancy (Section "Discovering Next Subgoal") ----------------------------------------------------------------
+# --- first occupancy (Section "Discovering Next Subgoal") ---
 
 
 def first_occupancy(store: TrajectoryStore) -> TrajectoryStore:
@@ -312,12 +310,20 @@ def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, nu
     start, stop = start[long], stop[long]
     if len(start) and (start.min() < 0 or stop.max() > store.size):
         raise ValueError(f"segments must lie within 0..{store.size}; drop the trajectories without a match (-1) first")
-    inside = _ranges(start + 1, stop)
-    fresh = store.previous[inside] <= np.repeat(start, stop - start - 1)
-    return np.bincount(store.ids[inside[fresh]], minlength=num_ids)
+    counts = np.zeros(num_ids, np.int64)
+    ids, previous, total = store.ids, store.previous, np.cumsum(stop - start - 1)
+    first = 0
+    while first < len(start):  # a block of segments at a time
+        done = total[first - 1] if first else 0
+        last = max(int(np.searchsorted(total, done + _BLOCK, side="right")), first + 1)
+        inside = _ranges(start[first:last] + 1, stop[first:last])
+        fresh = previous[inside] <= np.repeat(start[first:last], stop[first:last] - start[first:last] - 1)
+        counts += np.bincount(ids[inside[fresh]], minlength=num_ids)
+        first = last
+    return counts
 
 
-# --- helpers ---------------------------------------------------------------------------------------------------------------
+# --- helpers ---
 
 
 def _ranges(begin: Ints, end: Ints) -> NDArray[np.int64]:
@@ -327,6 +333,21 @@ def _ranges(begin: Ints, end: Ints) -> NDArray[np.int64]:
     if len(total) == 0:
         return np.empty(0, np.int64)
     return np.arange(total[-1]) + np.repeat(begin - total + lengths, lengths)
+
+
+def _previous_occurrence(ids: NDArray[np.int32], offsets: NDArray[np.int64], base: int) -> NDArray[np.int32]:
+    """Position + base of the previous occurrence of each id in its trajectory, or -1.
+
+    A stable sort by id lists the positions of each id in ascending order, hence also trajectory by trajectory.
+    """
+    keys = ids.astype(np.uint16) if ids.max() < 1 << 16 else ids  # numpy's radix sort needs 16 bits
+    order = np.argsort(keys, kind="stable").astype(np.int32)
+    owner = np.repeat(np.arange(len(offsets) - 1, dtype=np.int32), np.diff(offsets))
+    earlier, later = order[:-1], order[1:]
+    same = (keys[earlier] == keys[later]) & (owner[earlier] == owner[later])
+    previous = np.full(len(ids), -1, np.int32)
+    previous[later[same]] = earlier[same] + base
+    return previous
 
 
 def _grown(buffer: NDArray, used: int, needed: int) -> NDArray:
