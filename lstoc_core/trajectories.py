@@ -323,6 +323,12 @@ def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, nu
     return counts
 
 
+def segments(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike) -> TrajectoryStore:
+    """The open segments start < k < stop of flat positions as trajectories, each behind its start element."""
+    start, stop = np.asarray(start, np.int64), np.asarray(stop, np.int64)
+    return store._cut(np.searchsorted(store.offsets, start, side="right") - 1, start, stop)
+
+
 # --- helpers ---
 
 

@@ -1,0 +1,313 @@
+"""Counterexample-guided discovery of satisfying sequences ("guided"), from labelled trajectories alone.
+
+The label is exact, so a sequence h of key states is satisfying if and only if no trajectory visits h in order and still
+fails. Trajectories that do are the *refuters* of h. Starting from the state on which successes end, one key state after
+the other is inserted into h where it best separates the successes that contain h from the refuters of h, until no
+refuter is left; then whatever can be removed without admitting a refuter is removed. Successes that contain none of the
+sequences found so far are unexplained and ask for another branch.
+
+Two more facts are used. An episode ends at its first success, so a success without its last step is a failure, and an
+especially good counterexample: it visits the same places. And data may leave several answers open: a *rival* of h has
+one key state exchanged, has no refuters either, and covers the same successes. Sequences without rivals are *decided*.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from lstoc_core.trajectories import (
+    TrajectoryStore,
+    earliest_match,
+    explained_by,
+    latest_match,
+    segment_counts,
+    segments,
+)
+
+Path = tuple[int, ...]
+"""Observation ids of key states, in the order in which they are visited."""
+Counts = NDArray[np.int64]
+Contrast = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
+"""Scores [num_ids] of observations from the parts of successes and of refuters that lie in one slot."""
+
+
+@dataclass(frozen=True)
+class GuidedConfig:
+    """Settings of the guided method."""
+
+    min_support: int = 5
+    """Successes that must contain a hypothesis at the least."""
+    min_share: float = 0.1
+    """The same, as a share of the unexplained successes."""
+    max_length: int = 8
+    """Longest sequence considered; with an FSM, its longest path."""
+    noise: float = 0.0
+    """Share of labels that may be flipped. 0: labels are exact."""
+    prompt: bool = True
+    """Episodes end at their first success. False: the label speaks of the episode as a whole."""
+    beam: int = 4
+    """Hypotheses pursued at a time."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One satisfying sequence and what the data says of it."""
+
+    path: Path
+    support: int
+    """Successes that contain it."""
+    unique_support: int
+    """Successes that contain it and no other sequence found."""
+    necessity: tuple[int, ...]
+    """For each element, the refuters that its removal would admit."""
+    rivals: tuple[Path, ...] = ()
+    """Sequences with one element exchanged that the data cannot tell from this one."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the trajectories so far say."""
+
+    sequences: tuple[Finding, ...]
+    positives: int
+    unexplained: int
+    """Successes that contain none of the sequences."""
+    pursued: tuple[Path, ...] = ()
+    """The best unfinished hypotheses about the unexplained successes: worth following while collecting more."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(finding.path for finding in self.sequences)
+
+    @property
+    def missing(self) -> str:
+        """What the data does not decide, in words; empty when everything is explained and decided."""
+        if not self.positives:
+            return "no success was seen"
+        needs = [f"{self.unexplained} of {self.positives} successes are unexplained"] if self.unexplained else []
+        needs += [
+            f"{list(finding.path)} cannot be told from {list(finding.rivals[0])}"
+            + (f" and {len(finding.rivals) - 1} more" if len(finding.rivals) > 1 else "")
+            for finding in self.sequences
+            if finding.rivals
+        ]
+        return "; ".join(needs)
+
+
+def guided(store: TrajectoryStore, config: GuidedConfig = GuidedConfig(), contrast: Contrast | None = None) -> Findings:
+    """Satisfying sequences that explain the successes in `store` and that nothing in it refutes.
+
+    contrast: scores the states of a slot, e.g. by a trained f_ω; None compares exactly in which share of the successes
+    and of the refuters a state occurs.
+    """
+    return _Guided(store, config, contrast).findings()
+
+
+@dataclass(frozen=True)
+class _Hypothesis:
+    path: Path
+    support: Counts
+    """Indices of the considered successes that contain the path."""
+    refuters: Counts
+    """Indices of the failures that contain the path."""
+
+
+class _Guided:
+    def __init__(self, store: TrajectoryStore, config: GuidedConfig, contrast: Contrast | None) -> None:
+        self.config, self.contrast = config, contrast
+        self.num_ids = store.num_ids
+        self.positives = store.select(store.positives)
+        self.failures = store.select(store.negatives)
+        if config.prompt and len(self.positives):
+            kept = np.ones(self.positives.size, np.bool_)
+            kept[self.positives.offsets[1:] - 1] = False
+            lengths = self.positives.lengths - 1
+            self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
+
+    def findings(self) -> Findings:
+        paths: list[Path] = []
+        unexplained, pursued = np.arange(len(self.positives)), ()
+        while len(unexplained) > self._tolerated(len(self.failures)):
+            best, pursued = self._search(unexplained)
+            if best is None:
+                break
+            paths = self._without_superfluous([*paths, best])
+            rest = np.flatnonzero(~explained_by(self.positives, paths))
+            if len(rest) == len(unexplained):
+                break
+            unexplained = rest
+        unexplained = np.flatnonzero(~explained_by(self.positives, paths))
+        pursued = tuple(path for path in pursued if path not in paths) if len(unexplained) else ()
+        open_ = len(unexplained) if len(unexplained) > self._tolerated(len(self.failures)) else 0
+        return Findings(tuple(self._judge(paths)), len(self.positives), open_, pursued)
+
+    # -- one sequence ----------------------------------------------------------------------------------------------
+
+    def _search(self, successes: Counts) -> tuple[Path | None, tuple[Path, ...]]:
+        """The best sequence for these successes, and the best unfinished hypotheses if there is none."""
+        frontier = self._roots(successes)
+        finished: dict[Path, int] = {}
+        pursued: tuple[Path, ...] = ()
+        while frontier:
+            open_ = []
+            for hypothesis in frontier:
+                if self._refuted(hypothesis):
+                    open_.append(hypothesis)
+                elif hypothesis.path:
+                    path = self._improve(self._prune(hypothesis.path), successes)
+                    finished[path] = self._supported(path, successes)
+            pursued = tuple(hypothesis.path for hypothesis in open_ if hypothesis.path) or pursued
+            children = {
+                child.path: child
+                for hypothesis in open_
+                if len(hypothesis.path) < self.config.max_length
+                for child in self._insertions(hypothesis, successes)
+            }
+            frontier = sorted(children.values(), key=lambda child: self._rank(child, successes))[: self.config.beam]
+        if not finished:
+            return None, pursued
+        return min(finished, key=lambda path: (-finished[path], len(path), path)), pursued
+
+    def _roots(self, successes: Counts) -> list[_Hypothesis]:
+        """Where the search begins: at the states on which successes end; without `prompt`, at the empty sequence."""
+        if not self.config.prompt:
+            return [_Hypothesis((), successes, np.arange(len(self.failures)))]
+        last = self.positives.ids[self.positives.offsets[1:][successes] - 1]
+        ends, counts = np.unique(last, return_counts=True)
+        return [
+            _Hypothesis((int(end),), successes[last == end], np.flatnonzero(earliest_match(self.failures, [end]) >= 0))
+            for end in ends[counts >= self._needed(successes)]
+        ]
+
+    def _insertions(self, hypothesis: _Hypothesis, successes: Counts) -> list[_Hypothesis]:
+        """The hypotheses with one more state: for every slot, the states that separate best."""
+        path, children = hypothesis.path, []
+        for slot in range(len(path) + (not self.config.prompt or not path)):
+            inside = self._slot(self.positives, path[:slot], path[slot:], hypothesis.support)
+            outside = self._slot(self.failures, path[:slot], path[slot:], hypothesis.refuters)
+            covered = segment_counts(self.positives, *inside, self.num_ids)
+            admitted = segment_counts(self.failures, *outside, self.num_ids)
+            separation = covered / len(hypothesis.support) - admitted / len(hypothesis.refuters)
+            score = separation if self.contrast is None else self._learned(inside, outside)
+            allowed = covered >= self._needed(successes)
+            allowed[list(path[max(slot - 1, 0) : slot + 1])] = False  # no immediate repeats
+            allowed &= separation > 0
+            ids = np.flatnonzero(allowed)
+            for state in ids[np.argsort(-score[ids], kind="stable")[: self.config.beam]]:
+                children.append(self._hypothesis((*path[:slot], int(state), *path[slot:]), hypothesis))
+        return children
+
+    def _learned(self, inside: tuple[Counts, Counts], outside: tuple[Counts, Counts]) -> NDArray[np.float64]:
+        assert self.contrast is not None
+        scores = self.contrast(segments(self.positives, *inside), segments(self.failures, *outside))
+        return np.nan_to_num(scores, nan=-np.inf)
+
+    def _prune(self, path: Path) -> Path:
+        """Drop, from the front, the elements that can go without admitting a refuter: bottlenecks fall out here."""
+        for index in range(len(path) - self.config.prompt):
+            shorter = path[:index] + path[index + 1 :]
+            if _no_repeat(shorter) and not self._admits(shorter):
+                return self._prune(shorter)
+        return path
+
+    def _improve(self, path: Path, successes: Counts) -> Path:
+        """Exchange single elements as long as more successes are covered and nothing refutes it."""
+        best = self._supported(path, successes)
+        for index in range(len(path) - self.config.prompt):
+            for state, covered in self._exchanges(path, index, successes, best + 1):
+                other = (*path[:index], state, *path[index + 1 :])
+                if _no_repeat(other) and not self._admits(other):
+                    assert covered > best
+                    return self._improve(self._prune(other), successes)
+        return path
+
+    # -- the set of sequences --------------------------------------------------------------------------------------
+
+    def _without_superfluous(self, paths: list[Path]) -> list[Path]:
+        """Without sequences that only explain what the others explain; the least supported goes first."""
+        covers = {path: earliest_match(self.positives, path) >= 0 for path in paths}
+        kept = sorted(covers, key=lambda path: (-covers[path].sum(), len(path), path))
+        for path in reversed(kept.copy()):
+            others = [covers[other] for other in kept if other != path]
+            if others and not (covers[path] & ~np.any(others, axis=0)).any():
+                kept.remove(path)
+        return kept
+
+    def _judge(self, paths: Sequence[Path]) -> list[Finding]:
+        """Support, necessity and rivals of every sequence."""
+        findings = []
+        for path in sorted(paths):
+            contained = earliest_match(self.positives, path) >= 0
+            unique = np.flatnonzero(contained & ~explained_by(self.positives, [p for p in paths if p != path]))
+            necessity = tuple(self._count(path[:i] + path[i + 1 :]) for i in range(len(path)))
+            rivals = self._rivals(path, unique)
+            findings.append(Finding(path, int(contained.sum()), len(unique), necessity, rivals))
+        return findings
+
+    def _rivals(self, path: Path, successes: Counts) -> tuple[Path, ...]:
+        """Sequences with one element exchanged that explain the same successes and that nothing refutes."""
+        enough = max(1, len(successes) - self._tolerated(len(successes)))
+        rivals = [
+            other
+            for index in range(len(path) - self.config.prompt)
+            for state, _ in self._exchanges(path, index, successes, enough)
+            if _no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self._admits(other)
+        ]
+        return tuple(rivals)
+
+    # -- counting --------------------------------------------------------------------------------------------------
+
+    def _exchanges(self, path: Path, index: int, successes: Counts, enough: int) -> list[tuple[int, int]]:
+        """States that could stand at `index` of the path in at least `enough` of the successes, and in how many."""
+        if len(successes) < enough:
+            return []
+        covered = segment_counts(
+            self.positives, *self._slot(self.positives, path[:index], path[index + 1 :], successes), self.num_ids
+        )
+        covered[path[index]] = 0
+        states = np.flatnonzero(covered >= enough)
+        return [(int(state), int(covered[state])) for state in states[np.argsort(-covered[states], kind="stable")]]
+
+    def _slot(self, store: TrajectoryStore, before: Path, behind: Path, chosen: Counts) -> tuple[Counts, Counts]:
+        """Bounds of the part strictly between the earliest visit of `before` and the latest visit of `behind`."""
+        start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
+        both = (start >= 0) & (stop >= 0)
+        return start[both], stop[both]
+
+    def _hypothesis(self, path: Path, parent: _Hypothesis) -> _Hypothesis:
+        within = earliest_match(self.positives, path)[parent.support] >= 0
+        refuting = earliest_match(self.failures, path)[parent.refuters] >= 0
+        return _Hypothesis(path, parent.support[within], parent.refuters[refuting])
+
+    def _rank(self, hypothesis: _Hypothesis, successes: Counts) -> float:
+        share = len(hypothesis.support) / len(successes)
+        return len(hypothesis.refuters) / max(len(self.failures), 1) / share - share
+
+    def _supported(self, path: Path, successes: Counts) -> int:
+        return int((earliest_match(self.positives, path)[successes] >= 0).sum())
+
+    def _count(self, path: Path) -> int:
+        """Refuters of a path."""
+        return int((earliest_match(self.failures, path) >= 0).sum())
+
+    def _refuted(self, hypothesis: _Hypothesis) -> bool:
+        followers = len(hypothesis.support) + len(hypothesis.refuters)
+        return not hypothesis.path or len(hypothesis.refuters) > self._tolerated(followers)
+
+    def _admits(self, path: Path) -> bool:
+        refuters = self._count(path)
+        return not path or refuters > self._tolerated(refuters + self._supported(path, np.arange(len(self.positives))))
+
+    def _tolerated(self, trials: int) -> int:
+        """Wrong labels among `trials` that noise alone exceeds once in a thousand."""
+        return int(binom.ppf(0.999, trials, self.config.noise)) if self.config.noise else 0
+
+    def _needed(self, successes: Counts) -> int:
+        return max(self.config.min_support, int(np.ceil(self.config.min_share * len(successes))))
+
+
+def _no_repeat(path: Path) -> bool:
+    return all(a != b for a, b in zip(path, path[1:], strict=False))
