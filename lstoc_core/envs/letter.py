@@ -1,0 +1,18 @@
+"""Letter: letters on an open map, seen whole or in part, without any text that says where they are."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.envs import pictures
+from lstoc_core.envs.views import binary_views
+from lstoc_core.tasks import Task
+
+
+def views(task: Task) -> NDArray[np.uint8]:
+    """The whole map as a binary tensor, height × width × (k + 1), or the 5×5 cells round the agent (`view=5`)."""
+    return binary_views(task, task.letters, walls=False)
+
+
+def picture(task: Task) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Coloured letters on a light board; those the formula does not use are grey."""
+    return pictures.board(task, letters=task.letters), pictures.agent()

@@ -1,0 +1,18 @@
+"""Rooms: the paper's two limitation examples. A corridor every solution passes, and a formula with symmetric branches."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.envs import pictures
+from lstoc_core.envs.views import binary_views
+from lstoc_core.tasks import Task
+
+
+def views(task: Task) -> NDArray[np.uint8]:
+    """The whole map as a binary tensor, height × width × (letters, walls, agent)."""
+    return binary_views(task, task.letters, walls=True)
+
+
+def picture(task: Task) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Balls of different colours in the rooms."""
+    return pictures.board(task, letters=task.letters, balls=True), pictures.agent()
