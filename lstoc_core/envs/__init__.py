@@ -8,9 +8,13 @@ from typing import Any
 from lstoc_core import maps
 from lstoc_core.envs import crafter, letter, office, robot, rooms
 from lstoc_core.envs.grid import GridEnv, GridVectorEnv, World, intern_rows
+from lstoc_core.envs.interned import ExactIdentity, Identity, InternedVectorEnv
 from lstoc_core.tasks import TASKS, Task, TaskError
 
-__all__ = ["GridEnv", "GridVectorEnv", "World", "compile_world", "make_env", "make_vec"]
+__all__ = [
+    "ExactIdentity", "GridEnv", "GridVectorEnv", "Identity", "InternedVectorEnv", "World",
+    "compile_world", "make_env", "make_vec",
+]  # fmt: skip
 
 _DOMAIN: dict[str, ModuleType] = {
     "letter": letter,
