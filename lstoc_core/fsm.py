@@ -1,0 +1,292 @@
+"""Finite-state machines of tasks: what they accept, the tree bounds, an integer table, and identifiability.
+
+`Formula.fsm()` (logic.py) makes them; nothing here knows about formulas. A machine has no loops: waiting in a state is
+implicit, so visits to places that lead nowhere are harmless.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain, islice
+from typing import Any, TypeAlias
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from lstoc_core import plotting
+
+Word: TypeAlias = tuple[str, ...]
+Edge: TypeAlias = tuple[int, str, int]
+
+
+@dataclass(frozen=True)
+class DeterministicTable:
+    """An FSM as one integer table, for stepping many episodes at once: `state = table.next[state, symbol_index + 1]`.
+
+    next: int32 [S, K+1], column 0 for a place without a symbol of the formula, column k+1 for symbols[k].
+    start: int32 [K+1], the state after the start place (same columns); `initial` is start[0]. A start on a symbol matters:
+    that symbol then cannot be the first of a sequence. accepting: bool [S]; an accepting state is never left.
+    """
+
+    next: NDArray[np.int32]
+    start: NDArray[np.int32]
+    accepting: NDArray[np.bool_]
+    symbols: Word
+
+    @property
+    def initial(self) -> int:
+        return int(self.start[0])
+
+
+@dataclass(frozen=True)
+class FSM:
+    """The finite-state machine M_φ = (V, E, I, F) without loops: waiting in a state is implicit.
+
+    The words along its paths from v0 to an accepting state are exactly the satisfying sequences. edges are sorted
+    (source, symbol, target); symbols are those of the formula. `Formula.fsm()` makes one; a hand-made one is checked.
+    """
+
+    states: tuple[int, ...]
+    initial: int
+    accepting: frozenset[int]
+    edges: tuple[Edge, ...]
+    symbols: Word
+
+    def __post_init__(self) -> None:
+        mentioned = {self.initial, *self.accepting}.union(*((source, target) for source, _, target in self.edges))
+        if unknown := sorted(mentioned - set(self.states)):
+            raise ValueError(f"the FSM mentions states {unknown} that are not among its states {self.states}")
+        if unnamed := sorted({symbol for _, symbol, _ in self.edges} - set(self.symbols)):
+            raise ValueError(f"the FSM's edges carry {unnamed}, which are not among its symbols {self.symbols}")
+        for _, symbol, state in self.edges:
+            if symbol in dict(self.leaving[state]):
+                raise ValueError(f"state {state} is entered and left by {symbol!r}: no place can serve for both")
+        if not self.accepting & set(self.layer) - {self.initial}:
+            raise ValueError(f"no path leads from state {self.initial} to an accepting one, {sorted(self.accepting)}")
+
+    @cached_property
+    def leaving(self) -> Mapping[int, tuple[tuple[str, int], ...]]:
+        """State -> its (symbol, target) pairs, sorted."""
+        return {state: tuple(sorted((g, v) for u, g, v in self.edges if u == state)) for state in self.states}
+
+    @cached_property
+    def layer(self) -> Mapping[int, int]:
+        """State -> number of edges on the longest path from v0 to it (reachable states only, in topological order)."""
+        sources: dict[int, set[int]] = {state: {u for u, _, v in self.edges if v == state} for state in self.states}
+        try:
+            order = tuple(TopologicalSorter(sources).static_order())
+        except CycleError as error:
+            raise ValueError(f"the FSM has a loop through states {error.args[1]}; only waiting is implicit") from None
+        layer = {self.initial: 0}
+        for state in order:
+            if reached := [layer[source] for source in sources[state] if source in layer]:
+                layer[state] = 1 + max(reached)
+        return layer
+
+    def accepts(self, word: Iterable[str | None]) -> bool:
+        """Whether visiting these symbols, after a start place without one, completes the task (in some prefix)."""
+        return self._fewest_steps(word) is not None
+
+    def _fewest_steps(self, word: Iterable[str | None]) -> int | None:
+        """Length of the shortest satisfying sequence the word contains as a subsequence, or None."""
+        steps = {self.initial: 0}
+        for visited in word:
+            advanced = [
+                (target, count + 1)
+                for state, count in steps.items()
+                for symbol, target in self.leaving[state]
+                if symbol == visited
+            ]
+            for target, count in advanced:
+                steps[target] = min(count, steps.get(target, count))
+        return min((count for state, count in steps.items() if state in self.accepting), default=None)
+
+    @property
+    def longest_path(self) -> int:
+        """Number of edges of the longest path from v0 to an accepting state."""
+        return max(self.layer[state] for state in self.accepting if state in self.layer)
+
+    @cached_property
+    def max_degree(self) -> int:
+        """The largest number of different symbols that can come next after the same beginning of a sequence.
+
+        This is the largest number of children in the tree of all satisfying sequences, hence the bound for the paper's
+        condition (***): no correct subgoal tree exceeds it. It can exceed the out-degree of a single state, since a
+        non-deterministic FSM may be in several states after the same beginning.
+        """
+        largest, seen, waiting = 0, {frozenset({self.initial})}, [frozenset({self.initial})]
+        while waiting:
+            together = waiting.pop()
+            following: dict[str, set[int]] = defaultdict(set)
+            for symbol, target in chain.from_iterable(self.leaving[state] for state in together):
+                following[symbol].add(target)
+            largest = max(largest, len(following))
+            new = {frozenset(targets) for targets in following.values()} - seen
+            seen |= new
+            waiting += new
+        return largest
+
+    def sequences(self, limit: int = 1_000_000) -> tuple[Word, ...]:
+        """All satisfying sequences, sorted; ValueError when there are more than `limit` paths."""
+        paths: dict[int, set[Word]] = {}
+        for state in reversed(self.layer):
+            paths[state] = {(g, *rest) for g, target in self.leaving[state] for rest in paths[target]}
+            if state in self.accepting:
+                paths[state].add(())
+            if len(paths[state]) > limit:
+                raise ValueError(
+                    f"the formula describes more than {limit:,} sequences; pass a larger limit to list them"
+                )
+        return tuple(sorted(paths[self.initial]))
+
+    def minimal_sequences(self) -> tuple[Word, ...]:
+        """The satisfying sequences that contain no other one as a subsequence, sorted."""
+        return self._minimal_sequences
+
+    @cached_property
+    def _minimal_sequences(self) -> tuple[Word, ...]:
+        return tuple(word for word in self.sequences() if self._fewest_steps(word) == len(word))
+
+    @cached_property
+    def unlearnable(self) -> Word:
+        """Symbols that occur in no minimal sequence: visiting them never decides a label, so no one can learn them."""
+        return tuple(sorted(set(self.symbols).difference(*self.minimal_sequences())))
+
+    def automorphisms(self, limit: int = 100_000) -> tuple[dict[str, str], ...]:
+        """Renamings of the learnable symbols that map the set M of minimal sequences onto itself; the identity first.
+
+        Theorem: given all minimal sequences over unnamed key states, the namings under which this FSM accepts each of
+        them are exactly the true naming followed by an automorphism, so the labeling is unique iff there is only one.
+        Proof: let σ rename the symbols of M such that every word of σ(M) is accepted, and L be the accepted words, the
+        upward closure of M under "is a subsequence of". Closures commute with renaming, so σ(M) ⊆ L gives σ(L) ⊆ L;
+        σ has a finite order n, so L = σⁿ(L) ⊆ … ⊆ σ(L) ⊆ L, hence σ(L) = L; and M is the set of minimal elements of L,
+        hence σ(M) = M. The converse is clear. ∎
+        """
+        found = list(islice(_symmetries(self.minimal_sequences()), limit + 1))
+        if len(found) > limit:
+            raise ValueError(
+                f"more than {limit:,} automorphisms; interchangeable() gives the groups without listing them"
+            )
+        return tuple(sorted(found, key=lambda renaming: tuple(renaming.values())))
+
+    def interchangeable(self) -> tuple[Word, ...]:
+        """Groups of two and more symbols whose names cannot be told apart (the orbits of the automorphisms), sorted."""
+        groups: list[list[str]] = []
+        for symbol in sorted(set(chain(*self.minimal_sequences()))):
+            for group in groups:
+                if next(_symmetries(self.minimal_sequences(), {group[0]: -1}, {symbol: -1}), None):
+                    group.append(symbol)
+                    break
+            else:
+                groups.append([symbol])
+        return tuple(tuple(group) for group in groups if len(group) > 1)
+
+    def table(self) -> DeterministicTable:
+        """The smallest deterministic machine for whole traces, as integer arrays."""
+        return self._table
+
+    @cached_property
+    def _table(self) -> DeterministicTable:
+        # A deterministic state: the start place's symbol (it is barred as a first step) and the states reached so far.
+        columns, done = (None, *self.symbols), (None, self.accepting)
+        subsets = [(barred, frozenset({self.initial})) for barred in columns]
+        number = {subset: index for index, subset in enumerate(subsets)}
+        rows: list[list[int]] = []
+        for barred, reached in subsets:  # grows while it is read
+            rows.append([])
+            for visited in columns:
+                following = (
+                    barred,
+                    reached.union(
+                        target
+                        for state in reached
+                        for symbol, target in self.leaving[state]
+                        if symbol == visited and not (symbol == barred and state == self.initial)
+                    ),
+                )
+                following = done if following[1] & self.accepting else following
+                if following not in number:
+                    number[following] = len(subsets)
+                    subsets.append(following)
+                rows[-1].append(number[following])
+        following_state = np.array(rows)
+        accepting = np.array([subset == done for subset in subsets])
+        # Moore's refinement: states stay together as long as they accept alike and lead to states that are together.
+        classes, count = accepting.astype(np.int64), 0
+        while count < (count := len(np.unique(classes))):
+            signature = np.column_stack([classes, classes[following_state]])
+            _, first, classes = np.unique(signature, axis=0, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))  # number the classes as they were met, so that the start comes first
+        members, classes = np.sort(first), rank[classes]
+        return DeterministicTable(
+            next=classes[following_state[members]].astype(np.int32),
+            start=classes[: len(columns)].astype(np.int32),
+            accepting=accepting[members],
+            symbols=self.symbols,
+        )
+
+    def draw(self, ax: Axes | None = None, title: str | None = None) -> Axes:
+        """Draw the machine from left to right: v0 with an incoming arrow, v_T with a double circle."""
+        texts: dict[tuple[int, int], list[str]] = defaultdict(list)
+        for source, symbol, target in self.edges:
+            texts[source, target].append(symbol)
+        return plotting.draw_layered(
+            ax,
+            texts,
+            layer=self.layer,
+            labels={state: r"$v_T$" if {state} == self.accepting else f"$v_{{{state}}}$" for state in self.layer},
+            edge_labels={pair: plotting.symbol_text(symbols) for pair, symbols in texts.items()},
+            initial=[self.initial],
+            accepting=self.accepting,
+            title=title,
+        )
+
+
+# --- identifiability --------------------------------------------------------------------------------------------------
+
+
+def _symmetries(
+    sequences: tuple[Word, ...], left: Mapping[str, int] | None = None, right: Mapping[str, int] | None = None
+) -> Iterator[dict[str, str]]:
+    """Renamings of the symbols that map the set of sequences onto itself and each colour in `left` to that in `right`.
+
+    Individualization and refinement, as graph isomorphism solvers do: symbols get colours by where they occur in which
+    sequences; only equally coloured ones can be exchanged; fixing one pair refines the colours of all others.
+    """
+    codes: dict[Any, int] = {}
+    symbols = sorted(set(chain(*sequences)))
+
+    def refine(colours: dict[str, int]) -> dict[str, int]:
+        while True:
+            seen: dict[str, list[Any]] = defaultdict(list)
+            for sequence in sequences:
+                pattern = tuple(colours[symbol] for symbol in sequence)
+                for symbol in set(sequence):
+                    seen[symbol].append((pattern, tuple(i for i, other in enumerate(sequence) if other == symbol)))
+            signatures = {s: (colours[s], tuple(sorted(seen[s]))) for s in symbols}
+            finer = {s: codes.setdefault(signatures[s], len(codes)) for s in symbols}
+            if len(set(finer.values())) == len(set(colours.values())):
+                return finer
+            colours = finer
+
+    def search(left: dict[str, int], right: dict[str, int]) -> Iterator[dict[str, str]]:
+        left, right = refine(left), refine(right)
+        sizes = Counter(left.values())
+        if sizes != Counter(right.values()):
+            return
+        undecided = next((symbol for symbol in symbols if sizes[left[symbol]] > 1), None)
+        if undecided is None:
+            symbol_with = {colour: symbol for symbol, colour in right.items()}
+            renaming = {symbol: symbol_with[left[symbol]] for symbol in symbols}
+            if {tuple(map(renaming.__getitem__, sequence)) for sequence in sequences} == set(sequences):
+                yield renaming
+            return
+        for candidate in symbols:
+            if right[candidate] == left[undecided]:
+                yield from search({**left, undecided: -1}, {**right, candidate: -1})
+
+    plain = dict.fromkeys(symbols, 0)
+    return search({**plain, **(left or {})}, {**plain, **(right or {})})

@@ -1,0 +1,362 @@
+"""One look for every figure: style, colours, deterministic files, layered graphs (FSMs, subgoal trees) and grid maps."""
+
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib import patheffects
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path
+from matplotlib.textpath import TextPath
+from numpy.typing import ArrayLike, NDArray
+from scipy.interpolate import PchipInterpolator
+from scipy.optimize import isotonic_regression
+
+from lstoc_core import paths
+
+Node = TypeVar("Node", bound=Hashable)
+
+INK, RED, MUTED = "#1f2933", "#c8102e", "#7b8794"
+PALETTE: dict[str, str] = {
+    "lstoc": "#0072b2",
+    "guided": "#0072b2",
+    "forward": "#56b4e9",
+    "baseline1": "#e69f00",
+    "baseline2": "#009e73",
+    "ppo": "#d55e00",
+    "ppo+bonus": "#cc79a7",
+    "oracle": "#4d4d4d",
+}
+"""One colour per algorithm in all figures (Okabe and Ito's, safe for colour-blind readers)."""
+
+
+def style() -> None:
+    """Set matplotlib's defaults for the project; each notebook calls it once."""
+    mpl.rcParams.update(
+        {
+            "axes.prop_cycle": mpl.cycler(color=list(dict.fromkeys(PALETTE.values()))),
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": INK,
+            "axes.labelcolor": INK,
+            "axes.titlesize": 10,
+            "axes.labelsize": 9,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "xtick.labelsize": 8,
+            "ytick.labelsize": 8,
+            "legend.fontsize": 8,
+            "legend.frameon": False,
+            "font.family": "DejaVu Sans",
+            "mathtext.fontset": "cm",
+            "lines.linewidth": 1.6,
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "savefig.dpi": 200,
+            "savefig.facecolor": "white",
+            "pdf.fonttype": 42,
+            "ps.fonttype": 42,
+            "svg.hashsalt": "lstoc",
+        }
+    )
+
+
+def save_figure(fig: Figure, name: str, profile: str | None = None) -> None:
+    """Write the figure as `name`.pdf and `name`.png to the figures directory, byte for byte the same each time.
+
+    `profile` (which runs the numbers come from) is noted in the lower right corner.
+    """
+    for note in [text for text in fig.texts if text.get_gid() == "profile"]:
+        note.remove()
+    if profile is not None:
+        fig.text(0.995, 0.002, f"profile: {profile}", ha="right", va="bottom", fontsize=6, color=MUTED, gid="profile")
+    no_dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
+    for suffix, metadata in no_dates.items():
+        fig.savefig(paths.figures() / f"{name}.{suffix}", metadata=metadata)
+
+
+# --- layered graphs ---------------------------------------------------------------------------------------------------
+
+NODE_RADIUS = 10.5  # points, as all sizes below: drawings keep their proportions at any figure size
+ROW = 0.62  # distance of two nodes of a layer, in units of the distance of two layers
+
+
+def draw_layered(
+    ax: Axes | None,
+    edges: Iterable[tuple[Node, Node]],
+    *,
+    layer: Mapping[Node, int],
+    labels: Mapping[Node, str] | None = None,
+    edge_labels: Mapping[tuple[Node, Node], str] | None = None,
+    initial: Collection[Node] = (),
+    accepting: Collection[Node] = (),
+    highlight: Collection[Node] = (),
+    dashed: Collection[Node] = (),
+    title: str | None = None,
+) -> Axes:
+    """Draw a graph without loops from left to right, as textbooks do.
+
+    layer: each node's column; edges go from lower to higher ones (an edge over several columns bends round the nodes
+    between). initial nodes get an incoming arrow, accepting ones a double circle, highlighted ones are red (the working
+    node), dashed ones are unexplored. With ax None a figure of fitting size is made. Returns the axes.
+    """
+    edges = list(dict.fromkeys(edges))
+    position, routes = _layout(edges, layer)
+    points = np.array([*position.values(), *(point for route in routes.values() for point in route)])
+    (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(0.95 * (right - left + 1), 0.95 * (top - bottom + 0.75) + 0.3 * bool(title)))
+    ax.set(xlim=(left - 0.5, right + 0.35), ylim=(bottom - 0.38, top + 0.38), aspect="equal")
+    ax.axis("off")
+    if title:
+        ax.set_title(title)
+    for edge in edges:
+        _draw_edge(ax, np.array(routes[edge]), (edge_labels or {}).get(edge, ""), _label_side(edge, edges, routes))
+    for node, place in position.items():
+        _draw_node(
+            ax,
+            place,
+            str(node) if labels is None else labels.get(node, ""),
+            colour=RED if node in highlight else INK,
+            double=node in accepting,
+            dashed=node in dashed,
+        )
+    for node in initial:
+        ax.annotate(
+            "",
+            xy=position[node],
+            xytext=(-2.6 * NODE_RADIUS, 0),
+            textcoords="offset points",
+            arrowprops={"arrowstyle": "-|>", "color": INK, "shrinkA": 0, "shrinkB": NODE_RADIUS, "lw": 1},
+        )
+    return ax
+
+
+def draw_tree(
+    sequences: Iterable[Sequence[Any]],
+    ax: Axes | None = None,
+    *,
+    labels: Mapping[tuple[Any, ...], str] | None = None,
+    highlight: Collection[tuple[Any, ...]] = (),
+    dashed: Collection[tuple[Any, ...]] = (),
+    title: str | None = None,
+) -> Axes:
+    """Draw the subgoal tree of the sequences (the paper's figure fsm_tree): their prefix tree, v0 at the left.
+
+    A node is named by its prefix, the root is (); it shows its last element unless `labels` says otherwise. A node where
+    a sequence ends has a double circle.
+    """
+    words = [tuple(sequence) for sequence in sequences]
+    nodes = list(dict.fromkeys(word[:length] for word in words for length in range(len(word) + 1))) or [()]
+    shown = {node: f"${_math(node[-1])}$" if node else "$v_0$" for node in nodes} | dict(labels or {})
+    return draw_layered(
+        ax,
+        [(node[:-1], node) for node in nodes if node],
+        layer={node: len(node) for node in nodes},
+        labels=shown,
+        initial=[()],
+        accepting=set(words) - {()},
+        highlight=highlight,
+        dashed=dashed,
+        title=title,
+    )
+
+
+def symbol_text(symbols: Iterable[Any]) -> str:
+    """Symbols for an edge, as mathematics: b, w."""
+    return "$" + r",\,".join(_math(symbol) for symbol in symbols) + "$"
+
+
+def _math(symbol: Any) -> str:
+    return r"\mathit{" + str(symbol).replace("_", r"\_") + "}"
+
+
+def _layout(
+    edges: Sequence[tuple[Node, Node]], layer: Mapping[Node, int]
+) -> tuple[dict[Node, tuple[float, float]], dict[tuple[Node, Node], list[tuple[float, float]]]]:
+    """Places of the nodes, and for each edge the points it passes (Sugiyama's method).
+
+    An edge over several layers gets a bend in each layer between, which takes up room there like a node.
+    """
+    chains: dict[tuple[Node, Node], list[Hashable]] = {}
+    items: dict[int, list[Hashable]] = defaultdict(list)
+    for node in layer:
+        items[layer[node]].append(node)
+    for edge in edges:
+        source, target = edge
+        if layer[source] >= layer[target]:
+            raise ValueError(
+                f"edge {source!r} -> {target!r} must lead to a higher layer; it leads to layer {layer[target]}"
+            )
+        bends: list[Hashable] = [("bend", edge, column) for column in range(layer[source] + 1, layer[target])]
+        for bend, column in zip(bends, range(layer[source] + 1, layer[target]), strict=True):
+            items[column].append(bend)
+        chains[edge] = [source, *bends, target]
+    before, after = defaultdict(list), defaultdict(list)
+    for chain in chains.values():
+        for item, following in zip(chain, chain[1:], strict=False):
+            after[item].append(following)
+            before[following].append(item)
+    columns = _ordered([items[column] for column in sorted(items)], before, after)
+
+    height = {item: -ROW * (row - (len(column) - 1) / 2) for column in columns for row, item in enumerate(column)}
+    for _ in range(30):  # each column in turn moves towards its neighbours, as far as its order and spacing allow
+        for column in (*columns, *reversed(columns)):
+            near = [[height[other] for other in (*before[item], *after[item])] or [height[item]] for item in column]
+            spaced = ROW * np.arange(len(column))
+            fitted = (
+                isotonic_regression(np.array([np.mean(each) for each in near]) + spaced, increasing=False).x - spaced
+            )
+            height.update(zip(column, fitted, strict=True))
+    place = {item: (float(column), float(height[item])) for column in sorted(items) for item in items[column]}
+    return {node: place[node] for node in layer}, {edge: [place[item] for item in chains[edge]] for edge in edges}
+
+
+def _ordered(
+    columns: list[list[Hashable]], before: Mapping[Hashable, list[Hashable]], after: Mapping[Hashable, list[Hashable]]
+) -> list[list[Hashable]]:
+    """The columns, each sorted from top to bottom such that few edges cross (barycentre sweeps; the best one is kept)."""
+
+    def crossings(columns: list[list[Hashable]]) -> int:
+        row = {item: index for column in columns for index, item in enumerate(column)}
+        count = 0
+        for column in columns:
+            lines = [(row[item], row[other]) for item in column for other in after[item]]
+            count += sum((a - c) * (b - d) < 0 for i, (a, b) in enumerate(lines) for c, d in lines[:i])
+        return count
+
+    best = columns
+    for sweep in range(8):
+        neighbours = after if sweep % 2 else before
+        row = {item: index / len(column) for column in columns for index, item in enumerate(column)}
+        sorted_columns = []
+        for column in reversed(columns) if sweep % 2 else columns:
+            centre = {item: np.mean([row[other] for other in neighbours[item]] or [row[item]]) for item in column}
+            column = sorted(column, key=centre.__getitem__)
+            row.update((item, index / len(column)) for index, item in enumerate(column))
+            sorted_columns.append(column)
+        columns = sorted_columns[::-1] if sweep % 2 else sorted_columns
+        best = min(best, columns, key=crossings)
+    return best
+
+
+class _Through:
+    """Connection style of an arrow that passes the given points (data coordinates) in a smooth curve."""
+
+    def __init__(self, ax: Axes, points: NDArray[np.float64]):
+        self.ax, self.points = ax, points
+
+    def __call__(self, start: Any, end: Any, *, shrinkA: float, shrinkB: float, **_: Any) -> Path:
+        points = self.ax.transData.transform(_curve(self.points))
+        (x0, y0), (x1, y1) = points[0], points[-1]
+        away = np.hypot(points[:, 0] - x0, points[:, 1] - y0) >= shrinkA
+        return Path(points[away & (np.hypot(points[:, 0] - x1, points[:, 1] - y1) >= shrinkB)])
+
+
+def _curve(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The points of a smooth curve that goes steadily to the right and never overshoots a given height."""
+    x = np.linspace(points[0, 0], points[-1, 0], 400)
+    return np.column_stack([x, PchipInterpolator(*points.T)(x)])
+
+
+def _draw_edge(ax: Axes, points: NDArray[np.float64], text: str, side: int) -> None:
+    arrow = FancyArrowPatch(
+        tuple(points[0]),
+        tuple(points[-1]),
+        connectionstyle=_Through(ax, points),  # type: ignore[arg-type]
+        arrowstyle="-|>",
+        mutation_scale=9,
+        shrinkA=NODE_RADIUS + 0.5,
+        shrinkB=NODE_RADIUS + 1,
+        color=INK,
+        linewidth=1,
+        zorder=1,
+    )
+    ax.add_patch(arrow)
+    if not text:
+        return
+    curve = _curve(points)
+    middle, ahead = curve[len(curve) // 2], curve[len(curve) // 2 + 1]
+    normal = np.array([middle[1] - ahead[1], ahead[0] - middle[0]])  # upwards, since edges go to the right
+    normal *= side / np.hypot(*normal)
+    extent = TextPath((0, 0), text, size=11).get_extents()  # points
+    offset = normal * (4 + (abs(normal[0]) * extent.width + abs(normal[1]) * extent.height) / 2)
+    ax.annotate(text, tuple(middle), tuple(offset), textcoords="offset points", ha="center", va="center", fontsize=11)
+
+
+def _label_side(edge: tuple[Node, Node], edges: Sequence[tuple[Node, Node]], routes: Mapping[Any, Any]) -> int:
+    """1 to write above the edge, -1 below: on the outer side of edges that fan out or in, else above."""
+    heights = [height for _, height in routes[edge]]
+    rise = heights[-1] - heights[0]
+    if len(heights) > 2:
+        outwards = float(np.mean(heights[1:-1])) - (heights[0] + heights[-1]) / 2
+    elif sum(source == edge[0] for source, _ in edges) > 1:
+        outwards = rise
+    elif sum(target == edge[1] for _, target in edges) > 1:
+        outwards = -rise
+    else:
+        outwards = 0
+    return -1 if outwards < -1e-9 else 1
+
+
+def _draw_node(ax: Axes, place: tuple[float, float], text: str, *, colour: str, double: bool, dashed: bool) -> None:
+    for radius in (NODE_RADIUS, NODE_RADIUS - 2.2)[: 1 + double]:
+        ax.scatter(
+            *place,
+            s=(2 * radius) ** 2,
+            facecolor="#fbe3e6" if colour == RED else "white",
+            edgecolor=colour,
+            linewidth=1.1,
+            linestyle=(0, (3, 2)) if dashed else "-",
+            clip_on=False,
+            zorder=2,
+        )
+    ax.annotate(text, place, ha="center", va="center", fontsize=10.5, color=colour, zorder=3)
+
+
+# --- grid maps --------------------------------------------------------------------------------------------------------
+
+
+def draw_grid(
+    ax: Axes,
+    values: ArrayLike,
+    *,
+    outline: Mapping[str, tuple[int, int]] | Iterable[tuple[int, int]] | None = None,
+    annotate: bool = True,
+    cmap: str = "cividis",
+    walls: ArrayLike | None = None,
+) -> AxesImage:
+    """Draw one value per cell, [H, W] with the origin at the top left; NaN cells were not visited and stay white.
+
+    outline: key cells (x, y) to frame, with their symbols in the corner if a mapping; annotate: write the values into
+    the cells where they fit; walls: bool [H, W], drawn dark. Returns the image, for a colour bar.
+    """
+    values = np.asarray(values, dtype=float)
+    rows, columns = values.shape
+    image = ax.imshow(np.ma.masked_invalid(values), cmap=cmap, interpolation="nearest")
+    ax.set(xticks=np.arange(columns + 1) - 0.5, yticks=np.arange(rows + 1) - 0.5, xticklabels=[], yticklabels=[])
+    ax.grid(color="#d5dae0", linewidth=0.5)
+    ax.tick_params(length=0)
+    for x, y in zip(*np.nonzero(np.asarray(walls).T), strict=True) if walls is not None else ():
+        ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="#52606d", linewidth=0))
+    cell = 72 * ax.get_window_extent().width / ax.get_figure().dpi / columns  # points
+    if annotate and cell > 12:
+        for (y, x), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                ink = "white" if np.mean(image.cmap(image.norm(value))[:3]) < 0.5 else INK
+                ax.text(x, y, f"{value:.2g}", ha="center", va="center", fontsize=0.3 * cell, color=ink)
+    named = outline if isinstance(outline, Mapping) else {index: place for index, place in enumerate(outline or ())}
+    for name, (x, y) in named.items():
+        ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, linewidth=1.8, zorder=3))
+        if isinstance(outline, Mapping):
+            corner = {"fontsize": max(5, 0.34 * cell), "color": RED, "weight": "bold"}
+            halo = [patheffects.withStroke(linewidth=1.5, foreground="white")]
+            ax.text(x - 0.42, y - 0.42, name, ha="left", va="top", path_effects=halo, **corner)
+    return image
