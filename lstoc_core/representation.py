@@ -9,12 +9,24 @@ Both turn observations into ids of one growing table, so the rest of the project
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor, nn
+
+from lstoc_core.envs.interned import ExactIdentity, Identity, Table
+
+__all__ = [
+    "ExactIdentity",
+    "Identity",
+    "LearnedIdentity",
+    "MLP",
+    "NatureCNN",
+    "make_encoder",
+    "represent",
+    "train_representation",
+]
 
 SAME_STATE = 0.99
 """Cosine similarity above which the paper regards two states as the same."""
@@ -113,37 +125,6 @@ def represent(encoder: nn.Module, observations: NDArray, batch: int = 512) -> Te
     return nn.functional.normalize(torch.cat(parts), dim=1)
 
 
-class Identity(Protocol):
-    """Turns observations into ids of a table that only grows."""
-
-    @property
-    def observations(self) -> NDArray: ...
-
-    def ids(self, observations: NDArray) -> NDArray[np.int64]: ...
-
-
-class ExactIdentity:
-    """Observations are the same state when their bytes are equal."""
-
-    def __init__(self) -> None:
-        self._ids: dict[bytes, int] = {}
-        self._table = Table()
-
-    @property
-    def observations(self) -> NDArray:
-        """The distinct observations so far, row by id (read-only)."""
-        return self._table.rows
-
-    def ids(self, observations: NDArray) -> NDArray[np.int64]:
-        """Id of each observation [n, *shape] -> [n]; new ones enter the table in order of appearance."""
-        out = np.empty(len(observations), np.int64)
-        for i, observation in enumerate(np.ascontiguousarray(observations)):
-            out[i] = self._ids.setdefault(observation.tobytes(), len(self._ids))
-            if out[i] == len(self._table):
-                self._table.append(observation)
-        return out
-
-
 class LearnedIdentity:
     """Observations are the same state when the cosine similarity of their representations exceeds the threshold.
 
@@ -180,32 +161,3 @@ class LearnedIdentity:
             self._table.append(observations[first])
             self._vectors.append(vectors[first])
         return out
-
-
-class Table:
-    """Rows of one shape in one array that grows by doubling."""
-
-    def __init__(self) -> None:
-        self._buffer: NDArray | None = None
-        self._used = 0
-
-    def __len__(self) -> int:
-        return self._used
-
-    @property
-    def rows(self) -> NDArray:
-        if self._buffer is None:
-            raise ValueError("the table is empty: no observation has been seen yet")
-        view = self._buffer[: self._used]
-        view.flags.writeable = False
-        return view
-
-    def append(self, row: NDArray) -> None:
-        if self._buffer is None:
-            self._buffer = np.empty((64, *row.shape), row.dtype)
-        if row.shape != self._buffer.shape[1:]:
-            raise ValueError(f"an observation of shape {row.shape} in a table of shape {self._buffer.shape[1:]}")
-        if self._used == len(self._buffer):
-            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
-        self._buffer[self._used] = row
-        self._used += 1
