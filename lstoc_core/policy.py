@@ -1,0 +1,302 @@
+"""The exploration policy: a GRU actor-critic over a table of distinct observations.
+
+Appendix "Neural Architecture" of the paper: an observation is embedded by a two-layer MLP of 128 neurons, or by the CNN
+of Mnih et al. (2015) for pixels; a GRU of 128 (pixels: 256) units follows; the outputs, action and predicted value, are
+conditioned on both the hidden state and the embedding.
+
+Observations repeat, so they arrive as ids into a table. Everything that depends on one observation alone is worked out
+once per row of the table: its embedding, the GRU's input projection, and the embedding's share of the outputs
+(`project`). A sequence then only gathers rows and runs the recurrent part. Gradients are those of embedding every
+observation anew. Observations that do not repeat work likewise: the table is the batch, the ids are 0, 1, 2, ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+SMALLEST_IMAGE = 36
+"""Side in pixels below which the strides of the CNN leave nothing."""
+CODE_BITS = 128
+"""Length of the ±1 code that stands for a Discrete observation."""
+
+
+class Projection(NamedTuple):
+    """What each row of a table of N observations contributes."""
+
+    gates: Tensor
+    """To the GRU's gates (reset, update, new): [N, 3H]."""
+    outputs: Tensor
+    """To the action logits and the value: [N, A + 1]."""
+
+
+class Step(NamedTuple):
+    """Outputs for a batch of observations: logits [..., A], value [...], and the hidden state(s) after them."""
+
+    logits: Tensor
+    value: Tensor
+    hidden: Tensor
+
+
+class RecurrentPolicy(nn.Module):
+    """GRU actor-critic.
+
+    observation_shape, dtype: of one observation. uint8 [h, w, 3] of at least 36 × 36 are pixels, a scalar integer is a
+    Discrete observation, anything else is flattened. hidden: GRU units H (128; pixels 256). features: embedding size
+    (128; pixels 512). memoryless: forget the hidden state before each step, the ablation that shows what memory buys.
+    """
+
+    def __init__(
+        self,
+        observation_shape: Sequence[int],
+        dtype: np.dtype | type,
+        num_actions: int,
+        *,
+        hidden: int | None = None,
+        features: int | None = None,
+        memoryless: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        shape, kind = tuple(observation_shape), np.dtype(dtype)
+        self.pixels = kind == np.uint8 and len(shape) == 3 and shape[2] == 3 and min(shape[:2]) >= SMALLEST_IMAGE
+        self.discrete = shape == () and np.issubdtype(kind, np.integer)
+        self.num_actions = num_actions
+        self.hidden_size = hidden or (256 if self.pixels else 128)
+        self.memoryless = memoryless
+        size = features or (512 if self.pixels else 128)
+        with torch.random.fork_rng(devices=()):  # modules draw initial weights globally; they are drawn again below
+            self.embed = (
+                _cnn(shape, size) if self.pixels else _mlp(CODE_BITS if self.discrete else math.prod(shape), size)
+            )
+            self.input = nn.Linear(size, 3 * self.hidden_size)
+            self.recurrent = nn.Parameter(torch.empty(3 * self.hidden_size, self.hidden_size))
+            self.recurrent_bias = nn.Parameter(torch.zeros(self.hidden_size))
+            self.output = nn.Linear(size + self.hidden_size, num_actions + 1)
+        self._initialise(generator)
+
+    def _initialise(self, generator: torch.Generator | None) -> None:
+        """Orthogonal weights, zero biases; logits near zero so that the first policy is nearly uniform."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                nn.init.orthogonal_(module.weight, math.sqrt(2), generator=generator)
+                nn.init.constant_(module.bias, 0)  # type: ignore[arg-type]
+        for weight in (self.input.weight, self.recurrent):
+            for gate in weight.detach().chunk(3):
+                nn.init.orthogonal_(gate, generator=generator)
+        nn.init.orthogonal_(self.output.weight, generator=generator)
+        self.output.weight.detach()[:-1] *= 0.01
+
+    def project(self, observations: NDArray[Any]) -> Projection:
+        """Embed a table of observations [N, ...] and apply the input projections to it."""
+        embedding = self.embed(self._inputs(observations))
+        return Projection(
+            F.linear(embedding, self.input.weight, self.input.bias),
+            F.linear(embedding, self.output.weight[:, self.hidden_size :], self.output.bias),
+        )
+
+    def _inputs(self, observations: NDArray[Any]) -> Tensor:
+        if self.discrete:
+            return torch.from_numpy(_codes(observations)).to(self.recurrent.dtype)
+        rows = torch.from_numpy(np.ascontiguousarray(observations))
+        if self.pixels:  # channels first in meaning, last in memory
+            return rows.permute(0, 3, 1, 2).to(self.recurrent.dtype).div_(255)
+        return rows.reshape(len(rows), -1).to(self.recurrent.dtype)
+
+    def initial_hidden(self, batch: int) -> Tensor:
+        """Hidden state before the first observation of an episode: zeros [B, H]."""
+        return torch.zeros(batch, self.hidden_size, dtype=self.recurrent.dtype)
+
+    def step(self, projection: Projection, ids: Tensor, hidden: Tensor) -> Step:
+        """One observation per environment: ids [B], hidden state before it [B, H] (zeros where an episode begins)."""
+        size = self.hidden_size
+        if self.memoryless:
+            hidden = torch.zeros_like(hidden)
+        x, g = projection.gates[ids], hidden @ self.recurrent.t()
+        reset, update = torch.sigmoid(x[:, : 2 * size] + g[:, : 2 * size]).chunk(2, 1)
+        new = torch.tanh(torch.addcmul(x[:, 2 * size :], reset, g[:, 2 * size :] + self.recurrent_bias))
+        hidden = torch.lerp(new, hidden, update)
+        outputs = torch.addmm(projection.outputs[ids], hidden, self.output.weight[:, :size].t())
+        return Step(outputs[:, :-1], outputs[:, -1], hidden)
+
+    def forward(self, projection: Projection, ids: Tensor, hidden: Tensor, begins: Tensor) -> Step:
+        """T observations per environment: ids [T, B]; the hidden state before them [B, H]; begins [T, B]: True where
+        an observation is the first of its episode, so that nothing from before it reaches it."""
+        keep = (torch.zeros_like(begins) if self.memoryless else ~begins).to(hidden.dtype).unsqueeze(-1)
+        states = _Recurrence.apply(projection.gates, ids, self.recurrent, self.recurrent_bias, hidden, keep)
+        outputs = F.embedding(ids, projection.outputs) + F.linear(states, self.output.weight[:, : self.hidden_size])
+        return Step(outputs[..., :-1], outputs[..., -1], states)
+
+
+class ProjectedTable:
+    """Projections of an environment's observations while the weights do not change, worked out as they come up.
+
+    env: anything with a table `observations`, which may grow. rows: ids expected to come up, projected at once.
+    """
+
+    def __init__(self, policy: RecurrentPolicy, env: Any, rows: NDArray[np.integer]) -> None:
+        self._policy, self._env = policy, env
+        self._slot = np.full(len(env.observations), -1)
+        self._slot[rows] = np.arange(len(rows))
+        self._projection = policy.project(env.observations[rows])
+
+    def look_up(self, ids: NDArray[np.integer]) -> tuple[Projection, Tensor]:
+        """A projection, and the rows of it that stand for the ids."""
+        if ids.max() >= len(self._slot):
+            more = len(self._env.observations) - len(self._slot)
+            self._slot = np.concatenate([self._slot, np.full(more, -1)])
+        slots = self._slot[ids]
+        if slots.min() < 0:
+            rows = np.unique(ids[slots < 0])
+            self._slot[rows] = np.arange(len(rows)) + len(self._projection.gates)
+            new = self._policy.project(self._env.observations[rows])
+            self._projection = Projection(*(torch.cat(pair) for pair in zip(self._projection, new, strict=True)))
+            slots = self._slot[ids]
+        return self._projection, torch.from_numpy(slots)
+
+
+def log_policy(logits: Tensor, epsilon: float = 0.0) -> Tensor:
+    """Log-probabilities of the policy that acts at random with probability ε: (1 - ε) softmax(logits) + ε/A.
+
+    The mixture is the distribution actions are drawn from, so that PPO's probability ratios and its entropy bonus are
+    those of what the agent really does.
+    """
+    log_probability = F.log_softmax(logits, -1)
+    if epsilon == 0:
+        return log_probability
+    uniform = torch.tensor(epsilon / logits.shape[-1], dtype=logits.dtype).log()
+    return torch.logaddexp(log_probability + math.log1p(-epsilon), uniform)
+
+
+def sample(log_probability: Tensor, uniform: Tensor) -> Tensor:
+    """Actions [B] by inverting the cumulative distribution of each row [B, A] at uniform draws [B] in [0, 1)."""
+    cumulative = log_probability.exp().cumsum(-1)[:, :-1]
+    return (uniform.unsqueeze(-1) >= cumulative).sum(-1)
+
+
+def _mlp(inputs: int, size: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, size), nn.ReLU(), nn.Linear(size, size), nn.ReLU())
+
+
+def _cnn(shape: Sequence[int], size: int) -> nn.Sequential:
+    """The CNN of Mnih et al. (2015) for images [h, w, 3]."""
+    height, width = shape[:2]
+    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+    network = nn.Sequential(
+        nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(64 * height * width, size), nn.ReLU(),
+    )  # fmt: skip
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _codes(values: NDArray[np.integer]) -> NDArray[np.float32]:
+    """A fixed ±1 code [N, 128] per integer: nearly orthogonal like one-hot codes, but the range need not be known."""
+    bits = np.arange(CODE_BITS, dtype=np.uint64) + np.asarray(values).astype(np.uint64)[:, None] * np.uint64(CODE_BITS)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64's mixing of a counter
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return np.where(bits >> np.uint64(63), 1, -1).astype(np.float32)
+
+
+class _Buffers:
+    """Memory of one sequence forward pass, kept for its backward pass and then used again: at these sizes fresh memory
+    costs more than the arithmetic on it."""
+
+    _free: ClassVar[dict[tuple[Any, ...], list[_Buffers]]] = {}
+
+    def __init__(self, time: int, batch: int, size: int, dtype: torch.dtype) -> None:
+        self.key = (time, batch, size, dtype)
+        self.inputs = torch.empty(time * batch, 3 * size, dtype=dtype)
+        self.reset_update = torch.empty(time, batch, 2 * size, dtype=dtype)
+        self.candidate, self.new, self.before = torch.empty(3, time, batch, size, dtype=dtype)
+        self.scratch = torch.empty(batch, size, dtype=dtype)
+
+    @classmethod
+    def take(cls, *key: Any) -> _Buffers:
+        free = cls._free.get(key)
+        return free.pop() if free else cls(*key)
+
+    def give_back(self) -> None:
+        type(self)._free.setdefault(self.key, []).append(self)
+
+
+class _Recurrence(torch.autograd.Function):
+    """The recurrent part of a GRU over [T, B] ids into a table of projected inputs, with episode boundaries.
+
+    r, z = sigmoid(x_rz + h W_rz); n = tanh(x_n + r (h W_n + b)); h' = (1 - z) n + z h, where h is set to zero where
+    keep [T, B, 1] is. Against nn.GRU it saves the input projection of every sample, handles boundaries on the way, and
+    computes the weight gradient by one product over all time steps.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, ids: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor, keep: Tensor
+    ) -> Tensor:
+        (time, batch), size = ids.shape, hidden.shape[1]
+        buffers = _Buffers.take(time, batch, size, hidden.dtype)
+        inputs = torch.index_select(gates, 0, ids.reshape(-1), out=buffers.inputs).view(time, batch, 3 * size)
+        states = torch.empty(time, batch, size, dtype=hidden.dtype)
+        weight_gates, weight_new = weight[: 2 * size].t(), weight[2 * size :].t()
+        for x_gates, x_new, gate, reset, update, candidate, new, before, kept, state in zip(
+            inputs[..., : 2 * size].unbind(), inputs[..., 2 * size :].unbind(), buffers.reset_update.unbind(),
+            buffers.reset_update[..., :size].unbind(), buffers.reset_update[..., size:].unbind(),
+            buffers.candidate.unbind(), buffers.new.unbind(), buffers.before.unbind(), keep.unbind(), states.unbind(),
+            strict=True,
+        ):  # fmt: skip
+            torch.mul(hidden, kept, out=before)
+            torch.mm(before, weight_gates, out=gate).add_(x_gates).sigmoid_()
+            torch.addmm(bias, before, weight_new, out=candidate)
+            torch.addcmul(x_new, reset, candidate, out=new).tanh_()
+            hidden = torch.lerp(new, before, update, out=state)
+        ctx.save_for_backward(ids, weight, keep)
+        ctx.buffers, ctx.rows = buffers, len(gates)
+        return states
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        ids, weight, keep = ctx.saved_tensors
+        buffers, ctx.buffers = ctx.buffers, None
+        if buffers is None:
+            raise RuntimeError("a second backward pass through the same forward pass; run the forward pass again")
+        time, batch, size = buffers.new.shape
+        # The inputs are not needed any more; their memory takes the gradient before the nonlinearities.
+        before_gates = buffers.inputs.view(time, batch, 3 * size)
+        d_hidden, d_before = torch.zeros(batch, size, dtype=gradient.dtype), buffers.scratch
+        slices = list(
+            zip(
+                before_gates.unbind(), before_gates[..., :size].unbind(), before_gates[..., size : 2 * size].unbind(),
+                before_gates[..., 2 * size :].unbind(), buffers.reset_update[..., :size].unbind(),
+                buffers.reset_update[..., size:].unbind(), buffers.candidate.unbind(), buffers.new.unbind(),
+                buffers.before.unbind(), keep.unbind(), gradient.unbind(),
+                strict=True,
+            )
+        )  # fmt: skip
+        for d_gates, d_reset, d_update, d_candidate, reset, update, candidate, new, before, kept, d_state in slices[
+            ::-1
+        ]:
+            d_hidden += d_state
+            torch.sub(before, new, out=d_before).mul_(d_hidden).mul_(update)
+            torch.addcmul(d_before, d_before, update, value=-1, out=d_update)  # dh (h - n) z (1 - z)
+            torch.mul(d_hidden, update, out=d_before)
+            d_hidden -= d_before  # dh (1 - z)
+            torch.sub(d_hidden, new.square_().mul_(d_hidden), out=new)  # dh (1 - z) (1 - n²), kept in place of n
+            torch.mul(new, reset, out=d_candidate)
+            candidate.mul_(d_candidate)
+            torch.addcmul(candidate, candidate, reset, value=-1, out=d_reset)  # dn c r (1 - r)
+            torch.addmm(d_before, d_gates, weight, out=d_hidden).mul_(kept)
+        flat = before_gates.view(time * batch, 3 * size)
+        d_weight = flat.t() @ buffers.before.view(time * batch, size)
+        d_bias = flat[:, 2 * size :].sum(0)
+        before_gates[..., 2 * size :] = buffers.new
+        d_table = torch.ops.aten.embedding_dense_backward(flat, ids.reshape(-1), ctx.rows, -1, False)
+        buffers.give_back()
+        return d_table, None, d_weight, d_bias, d_hidden, None

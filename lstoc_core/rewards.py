@@ -1,0 +1,219 @@
+"""What the exploration policy is paid: the task's label, progress along key states, and first occupancy.
+
+Section "Exploration Policy" of the paper pays the label of task satisfaction at the end of an episode, and an auxiliary
+reward r_a for visiting the key states of the working path in the right order. To this comes a *first-occupancy bonus*
+for each observation that is seen for the first time in an episode, without which the larger maps show no success.
+
+All rules are functions of the episode so far and of the sequences known now. They are evaluated for all environments at
+once on a prefix tree of the sequences, held as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.integer]
+Bools = NDArray[np.bool_]
+Path = Sequence[int]
+
+
+@dataclass(frozen=True)
+class RewardConfig:
+    """How much each event pays."""
+
+    success: float = 1.0
+    """An episode that completes the task."""
+    explained: float = 1.0
+    """The same when the episode contains an explained sequence, instead of `success`."""
+    progress: float = 0.0
+    """r_a: the first time in an episode that one more key state of a path has been visited in the path's order."""
+    bonus: float = 0.0
+    """Each observation seen for the first time in the episode."""
+    rearm: bool = True
+    """Whether the bonus counts afresh whenever the agent advances along a path or an explained sequence."""
+    quiet: bool = True
+    """Whether bonus and r_a stop when one key state is missing to complete an explained sequence."""
+
+
+class RunningEpisodes:
+    """Observation ids of the episodes under way: one row per environment, its start observation first."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.ids = np.zeros((num_envs, 64), np.int32)
+        self.lengths = np.zeros(num_envs, np.int64)
+        self._rows = np.arange(num_envs)
+
+    def begin(self, envs: Bools, ids: Ids) -> None:
+        """Start new episodes in the environments of the mask."""
+        self.ids[envs, 0] = ids[envs]
+        self.lengths[envs] = 1
+
+    def extend(self, ids: Ids) -> None:
+        """One more observation in every environment."""
+        if self.lengths.max() == self.ids.shape[1]:
+            self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)], axis=1)
+        self.ids[self._rows, self.lengths] = ids
+        self.lengths += 1
+
+    def take(self, envs: Bools) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Episodes of the environments of the mask: ids end to end, and lengths."""
+        lengths = self.lengths[envs]
+        ids = self.ids[envs, : lengths.max()]
+        return ids[np.arange(ids.shape[1]) < lengths[:, None]], lengths
+
+
+class PrefixTree:
+    """The sequences as arrays over the nodes of their prefix tree. Node 0 is the root, where every episode begins."""
+
+    def __init__(self, paths: Iterable[Path], explained: Iterable[Path]) -> None:
+        nodes: dict[tuple[int, ...], int] = {(): 0}
+        self.paths = tuple(tuple(int(key) for key in path) for path in paths)
+        self.explained = tuple(tuple(int(key) for key in path) for path in explained)
+        for path in self.paths + self.explained:
+            for length in range(1, len(path) + 1):
+                nodes.setdefault(path[:length], len(nodes))
+        prefixes = list(nodes)[1:]
+        self.parent = np.array([nodes[prefix[:-1]] for prefix in prefixes], np.intp)
+        self.key = np.array([prefix[-1] for prefix in prefixes], np.int64)
+        self.depth = np.array([len(prefix) for prefix in prefixes], np.int64)
+        on_path = {path[:length] for path in self.paths for length in range(1, len(path) + 1)}
+        self.paid_depth = self.depth * np.array([prefix in on_path for prefix in prefixes], np.int64)
+        self.ends = np.array(sorted({nodes[path] for path in self.explained}), np.intp)
+        self.before_end = np.array(sorted({nodes[path[:-1]] for path in self.explained if path}), np.intp)
+
+
+class RewardModel:
+    """Rewards of `num_envs` environments side by side.
+
+    An episode *reaches* a node of the prefix tree of `paths` and `explained` when it has visited the keys on the way to
+    it in order; other visits in between are harmless, and the start observation is not a visit. It *advances* when the
+    depth of the deepest node reached grows, at most by one per step. So r_a is paid once per depth: a second branch
+    pays only where it gets further than the first, and a key state visited too early pays nothing.
+    """
+
+    def __init__(self, num_envs: int, config: RewardConfig | None = None) -> None:
+        self._config = config or RewardConfig()
+        self.num_envs = num_envs
+        self.episodes = RunningEpisodes(num_envs)
+        self.finished = (np.empty(0, np.int32), np.empty(0, np.int64))
+        """Episodes that ended in the last step in which any did: ids end to end, and lengths."""
+        self._rows = np.arange(num_envs)
+        self._depth = np.zeros(num_envs, np.int64)
+        self._paid_depth = np.zeros(num_envs, np.int64)
+        # An observation has been seen if its stamp is the environment's current one; a new stamp forgets all at once.
+        self._stamp = np.ones(num_envs, np.int32)
+        self._stamps = np.zeros((num_envs, 64), np.int32)
+        self.tree = PrefixTree((), ())
+        self._reached = np.ones((num_envs, 1), np.bool_)
+
+    @property
+    def config(self) -> RewardConfig:
+        """What each event pays; may be replaced at any time, also within episodes."""
+        return self._config
+
+    @config.setter
+    def config(self, config: RewardConfig) -> None:
+        self._config = config
+        self._replay()
+
+    def set_sequences(self, paths: Iterable[Path] = (), explained: Iterable[Path] = ()) -> None:
+        """Pay r_a along `paths` from now on; `explained` sequences quieten, and pay `explained` on success.
+
+        May be called within episodes: what is reached in them is worked out again from their observations so far, as
+        if the sequences had always been these. Rewards already paid stay paid.
+        """
+        self.tree = PrefixTree(paths, explained)
+        self._replay()
+
+    def reset(self, ids: Ids) -> None:
+        """Begin an episode in every environment, on observations `ids` [E]."""
+        self._begin(np.ones(self.num_envs, np.bool_), np.asarray(ids))
+
+    def step(self, final_ids: Ids, done: Bools, success: Bools, next_ids: Ids) -> NDArray[np.float32]:
+        """Rewards [E] of one step.
+
+        final_ids: observation after the step, before any reset. next_ids: the one the next action is chosen on, which
+        is the first of the next episode where `done`. success: the label, read only where `done`.
+        """
+        self.episodes.extend(final_ids)
+        reward = self._visit(final_ids)
+        if done.any():
+            self.finished = self.episodes.take(done)
+            explained = self._reached[:, self.tree.ends].any(1)
+            label = np.where(explained, self._config.explained, self._config.success)
+            reward += label * (success & done)
+            self._begin(done, next_ids)
+        return reward.astype(np.float32)
+
+    def _begin(self, envs: Bools, ids: Ids) -> None:
+        self.episodes.begin(envs, ids)
+        self._reached[envs, 1:] = False
+        self._depth[envs] = self._paid_depth[envs] = 0
+        self._stamp += envs
+        self._mark_seen(np.where(envs, ids, -1))
+
+    def _visit(self, ids: Ids) -> NDArray[np.float64]:
+        """Progress and bonus [E] for visiting `ids`, and the bookkeeping of it."""
+        reward = np.zeros(self.num_envs)
+        advanced = None
+        fresh = (self.tree.key == ids[:, None]) & self._reached[:, self.tree.parent] & ~self._reached[:, 1:]
+        if fresh.any():
+            self._reached[:, 1:] |= fresh
+            depth = np.maximum(self._depth, (fresh * self.tree.depth).max(1))
+            paid_depth = np.maximum(self._paid_depth, (fresh * self.tree.paid_depth).max(1))
+            reward += self._config.progress * (paid_depth > self._paid_depth)
+            advanced = depth > self._depth
+            self._depth, self._paid_depth = depth, paid_depth
+        if self._config.bonus:
+            reward += self._config.bonus * self._mark_seen(ids)
+            if advanced is not None and self._config.rearm:
+                self._stamp += advanced
+                self._mark_seen(ids)
+        if self._config.quiet and len(self.tree.before_end):
+            reward[self._reached[:, self.tree.before_end].any(1)] = 0
+        return reward
+
+    def _mark_seen(self, ids: Ids) -> Bools:
+        """Mark `ids` [E] as seen; which of them had not been. Id -1 is nothing: it goes to the spare last column."""
+        if not self._config.bonus:
+            return np.zeros(self.num_envs, np.bool_)
+        while ids.max() + 1 >= self._stamps.shape[1]:
+            self._stamps[:, -1] = 0
+            self._stamps = np.concatenate([self._stamps, np.zeros_like(self._stamps)], axis=1)
+        new = self._stamps[self._rows, ids] != self._stamp
+        self._stamps[self._rows, ids] = self._stamp
+        return new
+
+    def _replay(self) -> None:
+        """Work out anew what the running episodes have reached and seen."""
+        ids, lengths = self.episodes.ids, self.episodes.lengths
+        self._reached = np.zeros((self.num_envs, 1 + len(self.tree.key)), np.bool_)
+        self._reached[:, 0] = True
+        self._depth[:] = self._paid_depth[:] = 0
+        self._stamp += 1
+        self._mark_seen(ids[:, 0])
+        for time in range(1, int(lengths.max())):
+            self._visit(np.where(time < lengths, ids[:, time], -1))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next rewards depend on, as arrays and plain values."""
+        return {
+            "config": asdict(self._config),
+            "paths": [list(path) for path in self.tree.paths],
+            "explained": [list(path) for path in self.tree.explained],
+            "ids": self.episodes.ids[:, : max(1, int(self.episodes.lengths.max()))].copy(),
+            "lengths": self.episodes.lengths.copy(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+        if state["ids"].shape[0] != self.num_envs:
+            raise ValueError(f"the state is of {state['ids'].shape[0]} environments, this model has {self.num_envs}")
+        self._config = RewardConfig(**state["config"])
+        self.episodes.ids, self.episodes.lengths = state["ids"].copy(), state["lengths"].copy()
+        self.set_sequences(state["paths"], state["explained"])
