@@ -1,10 +1,10 @@
 """Maps: which cells are free, and where a move leads.
 
-A cell is (x, y) with the origin at the top left. This file knows the geometry of the five domains and nothing about letters,
-formulas or observations. Every layout that is drawn at random comes from its own seed (`layout_seed`), apart from the seed
-of the episodes, and its free cells form a *biconnected* graph: all cells reach one another, and no single cell has to be
-passed by everybody. Bottlenecks look like subgoals to the agent (the paper's first limitation), so only the world made
-to show that limitation, the corridor between two rooms, has one.
+A cell is (x, y) with the origin at the top left. This file knows the geometry of the five domains and nothing about
+formulas or observations. Every layout that is drawn at random comes from its own seed (`layout_seed`), apart from the
+seed of the episodes, and its free cells form a *biconnected* graph: all cells reach one another, and no single cell has
+to be passed by everybody. Bottlenecks look like subgoals to the agent (the paper's first limitation), so only the world
+made to show that limitation, the corridor between two rooms, has one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -119,8 +119,8 @@ def _opening(rng: np.random.Generator) -> range:
 def crafter_terrain(size: tuple[int, int], layout_seed: int, keep_grass: frozenset[Cell]) -> dict[Cell, str]:
     """Crafter's own materials on the grass: water and stone (obstacles, 6 % each) and paths (walkable, 15 %).
 
-    Smooth noise puts them in patches as in the game. Cells of `keep_grass` and their neighbours get no obstacle; an obstacle that
-    would cut the map, or make a bottleneck, is left out. Sand and trees are not terrain here: they are objects of the tasks.
+    Smooth noise puts them in patches as in the game. Cells of `keep_grass` and their neighbours get no obstacle; one
+    that would cut the map or make a bottleneck is left out. Sand and trees are not terrain: they are objects of tasks.
     """
     rng = np.random.default_rng([layout_seed, _TERRAIN_STREAM])
     area = size[0] * size[1]
@@ -146,7 +146,7 @@ def _by_smooth_noise(size: tuple[int, int], rng: np.random.Generator) -> list[Ce
     noise = rng.random((width, height))
     for _ in range(2):
         padded = np.pad(noise, 1, mode="edge")
-        noise = sum(padded[i : i + width, j : j + height] for i in range(3) for j in range(3)) / 9
+        noise = np.mean([padded[i : i + width, j : j + height] for i in range(3) for j in range(3)], axis=0)
     order = np.argsort(-noise, axis=None, kind="stable")
     return [(int(i) // height, int(i) % height) for i in order]
 
@@ -160,7 +160,7 @@ def dividing_wall(size: tuple[int, int]) -> frozenset[Cell]:
 
 
 def river(size: tuple[int, int]) -> tuple[Cell, ...]:
-    """The river of the motivating example: it bends round the bottom right corner, from the right edge to the bottom."""
+    """The river of the motivating example, round the bottom right corner from the right edge to the bottom."""
     width, height = size
     x, y = width - 1, height // 2 - 1
     course = [(x, y)]
@@ -178,7 +178,7 @@ def draw_letter_cells(
     taken: Collection[Cell],
     layout_seed: int,
 ) -> dict[str, Cell]:
-    """Random cells for letters whose positions are not given; in the Office in rooms of their own, one letter per room."""
+    """Random cells for letters whose positions are not given; in the Office each in a room of its own."""
     rng = np.random.default_rng([layout_seed, _LETTER_STREAM])
     letters = sorted(letters)
     if domain == "office":

@@ -3,8 +3,8 @@
     TASKS["letter-2"]                                         # one of the paper's nine, or an extra one
     make_task(domain="letter", formula="(a;b)|c", positions={"a": (3, 2), "b": (1, 8), "c": (7, 9)}, horizon=100)
 
-A task is checked when it is made: letters lie on free, different cells, the start reaches all of them, and the formula can be
-satisfied before the horizon. The numbers the paper does not give were chosen before any result was seen.
+A task is checked when it is made: letters lie on free, different cells, the start reaches all of them, and the formula
+can be satisfied before the horizon. The numbers the paper does not give were chosen before any result was seen.
 """
 
 import difflib
@@ -106,7 +106,7 @@ class Task:
 
     @cached_property
     def columns(self) -> NDArray[np.intp]:
-        """Column of `automaton.next` that standing on each position selects, [P]; 0 where there is no letter of the formula."""
+        """Column of `automaton.next` selected at each position, [P]; 0 where there is no letter of the formula."""
         column = {self.positions[symbol]: k + 1 for k, symbol in enumerate(self.automaton.symbols)}
         return np.array([column.get(cell, 0) for cell in self.cells], np.intp)
 
@@ -119,7 +119,7 @@ class Task:
 
     @cached_property
     def shortest_solution(self) -> int:
-        """Fewest steps that satisfy the formula, from the best start, by breadth-first search over position and FSM state; -1 if none."""
+        """Fewest steps that satisfy the formula, or -1: breadth first over position and FSM state, from all starts."""
         next_position = maps.transitions(self.cells, self.size, wrap=self.wrap)
         num_states = len(self.automaton.next)
         seen = np.zeros((len(self.cells), num_states), bool)
@@ -143,17 +143,17 @@ def make_task(
     positions: Mapping[str, Sequence[int]] | None = None,
     name: str = "custom",
     size: Sequence[int] | None = None,
-    start: Sequence[int] | None | str = "default",
+    start: Sequence[int] | str | None = "default",
     horizon: int | None = None,
     layout_seed: int = 0,
-    view: int | None | str = "default",
+    view: int | str | None = "default",
     wrap: bool = False,
     walls: Collection[Sequence[int]] | None = None,
 ) -> Task:
     """A task of one's own; what is not given takes the domain's default.
 
-    positions: cell of each letter, (x, y) from the top left; letters outside the formula are distractors. Letters of the formula (and, in
-    the Office and in Crafter, the domain's other letters) without a position are put on random cells by `layout_seed`.
+    positions: cell of each letter, (x, y) from the top left; letters outside the formula are distractors. None puts the
+    letters of the formula (in the Office and in Crafter: of the domain) on random cells by `layout_seed`.
     start: a cell, None for a random one in each episode, or "default" (the domain's).
     walls: cells that block; None draws the domain's own (Office: by `layout_seed`).
     """
@@ -165,17 +165,14 @@ def make_task(
         raise TaskError(f"size {shape}: width and height must be positive")
     given = {letter: _pair(cell, f"the position of {letter!r}") for letter, cell in (positions or {}).items()}
     first = _default_start(domain, shape) if start == "default" else start
-    begin = None if first is None else _pair(first, "start")  # type: ignore[arg-type]
+    begin = None if first is None else _pair(first, "start")
     try:
         # Objects that only the generalization world has do not shape the terrain: they are put on the ground as it is.
         landmarks = {cell for letter, cell in given.items() if letter in _standard_letters(domain)}
         terrain, blocked = _ground(domain, shape, layout_seed, landmarks | ({begin} if begin else set()), walls)
-        missing = ({*formula.symbols} if positions is not None else {*formula.symbols, *_standard_letters(domain)}) - {
-            *given
-        }
-        if missing:
-            taken = {*given.values(), *([begin] if begin else [])}
-            given |= maps.draw_letter_cells(domain, missing, shape, blocked, taken, layout_seed)
+        if positions is None:
+            letters = {*formula.symbols, *_standard_letters(domain)}
+            given = maps.draw_letter_cells(domain, letters, shape, blocked, {begin} if begin else (), layout_seed)
     except MapError as error:
         raise TaskError(f"{name}: {error}") from error
     return Task(
@@ -195,7 +192,7 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 
 
 def _default_start(domain: str, size: tuple[int, int]) -> Cell:
-    """Top left in Letter (DESIGN), Robot and Rooms; the middle of the map in Crafter; the middle room's middle in the Office."""
+    """The top left; in Crafter the middle of the map; in the Office the middle of the second room in the second row."""
     if domain == "crafter":
         return size[0] // 2, size[1] // 2
     return (9, 9) if domain == "office" else (0, 0)
@@ -234,7 +231,7 @@ def _check(task: Task) -> None:
     unplaced = sorted(set(task.formula.symbols) - set(task.positions))
     if unplaced:
         fail(
-            f"the formula {task.formula} uses {', '.join(map(repr, unplaced))}, which has no position; placed: {', '.join(task.letters)}"
+            f"{task.formula} uses {', '.join(map(repr, unplaced))} without a position; given: {', '.join(task.letters)}"
         )
     known = _KNOWN.get(task.domain)
     for letter in task.letters:

@@ -1,4 +1,4 @@
-"""The five worlds behind one interface: `make_vec` for many episodes at once, `make_env` (gymnasium.make) for one at a time."""
+"""The five worlds behind one interface: `make_vec` for many episodes at once, `make_env` for one at a time."""
 
 import dataclasses
 from functools import lru_cache
@@ -26,9 +26,10 @@ _DOMAIN: dict[str, ModuleType] = {
 
 
 def compile_world(task: Task | str, **options: Any) -> World:
-    """The tables of a task (or of a named one); options replace fields of the task, e.g. `view=5`, `wrap=True`, `start=None`.
+    """The tables of a task, given itself or by name.
 
-    Worlds are kept: compiling the same task again is free.
+    Options replace fields of the task, e.g. `view=5`, `wrap=True`, `start=None`. Worlds are kept: compiling the same
+    task again is free.
     """
     task = TASKS[task] if isinstance(task, str) else task
     if options:

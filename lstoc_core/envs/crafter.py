@@ -1,8 +1,8 @@
 """Crafter: navigation in the world of the real `crafter` package, drawn by its engine with its textures.
 
-Only the engine is used (World, Textures, LocalView, Player): the package's Env draws random numbers while it renders. Daylight is
-fixed, so rendering draws none. The objects are ground the player can walk on, and the player always faces down, so that what is
-seen is a function of where the player stands.
+Only the engine is used (World, Textures, LocalView, Player): the package's Env draws random numbers while it renders.
+Daylight is fixed, so rendering draws none. The objects are ground the player can walk on, and the player always faces
+down, so that what is seen is a function of where the player stands.
 """
 
 from functools import lru_cache
@@ -20,8 +20,8 @@ PICTURE_PIXELS = 32
 _MATERIALS = ("grass", "water", "stone", "path", *CRAFTER_OBJECTS.values())
 
 
-class _GroundTextures(engine.Textures):  # type: ignore[misc]
-    """Crafter's textures; those with see-through parts (sapling, energy, health, drink, zombie) lie on grass, as in the game."""
+class _GroundTextures(engine.Textures):
+    """Crafter's textures; see-through ones (sapling, energy, health, drink, zombie) lie on grass, as in the game."""
 
     def get(self, name: str | None, size: NDArray[np.int_]) -> NDArray[np.uint8]:
         texture = super().get(name, size)

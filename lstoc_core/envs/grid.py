@@ -1,7 +1,8 @@
 """The engine of all five domains: a world is a handful of integer tables, and episodes are look-ups in them.
 
-`World` numbers the free cells and the distinct observations. `GridEnv` (one episode at a time) and `GridVectorEnv` (many at once) read
-the same tables. Position and FSM state are folded into one integer, the *situation*, so a step of a thousand episodes is one `take`.
+`World` numbers the free cells and the distinct observations. `GridEnv` (one episode at a time) and `GridVectorEnv`
+(many at once) read the same tables. Position and FSM state are folded into one integer, the *situation*, so that a step
+of a thousand episodes is one `take`.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ NUM_ACTIONS = len(maps.ACTIONS)
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A task compiled to tables. P positions (free cells, row by row), N distinct observations, actions up, right, down, left."""
+    """A task compiled to tables: P positions (free cells, row by row), N distinct observations, 4 actions."""
 
     task: Task
     next_position: NDArray[np.int32]
@@ -109,7 +110,7 @@ class World:
 
 @dataclass(frozen=True, eq=False)
 class Situations:
-    """Position and FSM state folded into one integer, position · S + state, with everything a step needs to know about it."""
+    """Position and FSM state folded into one integer, position · S + state, and all a step needs to know about it."""
 
     next: NDArray[np.int64]
     """[P · S · 4]; the situation after an action, at index situation · 4 + action."""
@@ -204,7 +205,7 @@ class GridEnv(gymnasium.Env[Any, np.int64]):
         """Where the agent stands; -1 before the first reset."""
         return -1 if self._situation < 0 else self._situation // self._tables.num_states
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         if self.render_mode is None:
             return None
         return self.world.render(None if self.position < 0 else self.position)
@@ -219,9 +220,11 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
 
     Environment i with seed s plays exactly as `GridEnv` does after `reset(seed=s + i)` and unseeded resets afterwards.
 
-    observation="id": `reset` and `step` give int64 ids [E]; `info["final_obs"]` holds the ids before any reset, valid for every environment.
-    observation="array": they give the observations [E, ...]; where episodes ended, `info["final_obs"]` and `info["_final_obs"]` are
-    gymnasium's object array and mask. `info["success"]` [E] is True where the formula was satisfied in this step.
+    observation="id": `reset` and `step` give int64 ids [E]; `info["final_obs"]` holds the ids before any reset, valid
+    for every environment.
+    observation="array": they give the observations [E, ...]; where episodes ended, `info["final_obs"]` and
+    `info["_final_obs"]` are gymnasium's object array and mask.
+    `info["success"]` [E] is True where the formula was satisfied in this step.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
@@ -277,9 +280,7 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeeded("the environments have not begun: call reset() before step()")
         tables, situation = self._tables, self._situation
         index = situation * NUM_ACTIONS + self._checked(actions)
-        tables.next.take(
-            index, out=situation, mode="clip"
-        )  # "clip" skips a bounds check and a buffer: all indices are valid
+        tables.next.take(index, out=situation, mode="clip")  # indices are valid; "clip" is the fastest mode
         self._time += 1
         terminated = tables.success.take(situation)
         final_ids = tables.observation_id.take(situation)
@@ -303,7 +304,7 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
             info |= {"final_obs": final, "_final_obs": done}
         return self._show(ids), terminated.astype(np.float32), terminated, truncated, info
 
-    def render(self) -> tuple[NDArray[np.uint8], ...] | None:  # type: ignore[override]
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """One picture per environment."""
         if self.render_mode is None:
             return None
@@ -322,9 +323,7 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
         """Goes on from a `state_dict` of the same task and number of environments."""
         situation = np.asarray(state["situation"], np.int64)
         if situation.shape != (self.num_envs,) or situation.max(initial=0) >= len(self._tables.success):
-            raise ValueError(
-                f"the state is for {len(situation)} environments or another task; this one has {self.num_envs}"
-            )
+            raise ValueError(f"a state of {len(situation)} environments, or of another task; here are {self.num_envs}")
         self._situation[:] = situation
         self._time[:] = state["time"]
         self._begun = bool(state["begun"])

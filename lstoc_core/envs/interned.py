@@ -1,7 +1,7 @@
 """Environments of one's own under the same id interface: observations become numbers as they appear.
 
-    class MyEnv(gymnasium.Env): ...          # Box or Discrete observations, Discrete actions, info["success"] at the end
-    InternedVectorEnv([MyEnv] * 16)          # factories, or environments that stand
+class MyEnv(gymnasium.Env): ...          # Box or Discrete observations, Discrete actions, info["success"]
+InternedVectorEnv([MyEnv] * 16)          # factories, or environments that stand
 """
 
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ class ExactIdentity:
 
 
 class InternedVectorEnv(VectorEnv[Any, Any, Any]):
-    """Any gymnasium environments with the interface of `GridVectorEnv`: ids in, same-step autoreset, `info["final_obs"]`.
+    """Any gymnasium environments under the interface of `GridVectorEnv`: ids, same-step autoreset, `final_obs`.
 
     envs: environments or factories of them, all with the same spaces. Discrete observations become one-hot rows.
     identity: when two observations are the same state; by default when their bytes are equal.
@@ -105,7 +105,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         if not isinstance(first.action_space, spaces.Discrete):
             raise TypeError(f"actions are {first.action_space}: only Discrete actions are supported")
         if not isinstance(first.observation_space, spaces.Box | spaces.Discrete):
-            raise TypeError(f"observations are {first.observation_space}: only Box and Discrete are supported; flatten them")
+            raise TypeError(f"observations are {first.observation_space}: only Box and Discrete are supported")
         for i, env in enumerate(self.envs):
             if (env.observation_space, env.action_space) != (first.observation_space, first.action_space):
                 raise ValueError(f"environment {i} has other spaces than environment 0")
@@ -118,11 +118,16 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._seed = seed
         self._begun = False
+        self._seen = False
 
     @property
     def observations(self) -> NDArray[Any]:
-        """The distinct observations so far, [N, ...]; grows at the end."""
-        return self.identity.observations
+        """The distinct observations so far, [N, ...]; grows at the end. No rows before the first reset."""
+        if self._seen:
+            return self.identity.observations
+        if isinstance(self._raw_space, spaces.Discrete):
+            return np.empty((0, int(self._raw_space.n)), np.uint8)
+        return np.empty((0, *self._raw_space.shape), self._raw_space.dtype)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -141,7 +146,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             raise ResetNeeded("the environments have not begun: call reset() before step()")
         chosen = np.asarray(actions)
         if chosen.shape != (self.num_envs,) or chosen.dtype.kind not in "iu":
-            raise InvalidAction(f"actions of shape {chosen.shape} and type {chosen.dtype}: give {self.num_envs} integers")
+            raise InvalidAction(f"actions of shape {chosen.shape}, {chosen.dtype}: give {self.num_envs} integers")
         if chosen.min() < 0 or chosen.max() >= self.num_actions:
             raise InvalidAction(f"actions from {chosen.min()} to {chosen.max()}: choose 0 to {self.num_actions - 1}")
         reward = np.zeros(self.num_envs, np.float32)
@@ -162,13 +167,14 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def state_dict(self) -> dict[str, Any]:
         """The table of observations. Episodes under way live in the environments and are not saved: they begin anew."""
-        return {"observations": self.observations.copy() if self._begun else np.empty(0)}
+        return {"observations": self.observations.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Gives every saved observation its id again; `reset` must follow."""
         saved = np.asarray(state["observations"])
         if len(saved) and (self.identity.ids(saved) != np.arange(len(saved))).any():
             raise ValueError("other observations were seen before the saved ones: load into a new InternedVectorEnv")
+        self._seen |= bool(len(saved))
         self._begun = False
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -176,6 +182,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             env.close()
 
     def _intern(self, observations: Sequence[Any]) -> NDArray[np.int64]:
+        self._seen = True
         if isinstance(self._raw_space, spaces.Discrete):
             numbers = np.asarray(observations, np.int64) - self._raw_space.start
             return self.identity.ids((numbers[:, None] == np.arange(self._raw_space.n)).astype(np.uint8))
@@ -185,7 +192,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 def _label(info: dict[str, Any], env: int) -> bool:
     if "success" not in info:
         raise KeyError(
-            f"environment {env} ended an episode without info['success']: its step() must return info with 'success' set to "
-            "True or False when the episode ends, whether the hidden task was done"
+            f"environment {env} ended an episode without info['success']: the step() that ends an episode must return "
+            "info with 'success' True or False, saying whether the hidden task was done"
         )
     return bool(info["success"])

@@ -15,4 +15,4 @@ def views(task: Task) -> NDArray[np.uint8]:
 
 def picture(task: Task) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """A floor plan; letters the formula does not use are grey."""
-    return pictures.board(task, letters=task.letters), pictures.agent()
+    return pictures.board(task, pictures.tile), pictures.agent()

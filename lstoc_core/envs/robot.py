@@ -1,7 +1,8 @@
-"""Robot: the paper's motivating example. A service robot needs power, then a board or a wheel, then crosses the river to the diamond.
+"""Robot: the paper's motivating example. Get power, then a board or a wheel, then cross the river to the diamond.
 
-The formula c;(b|w);d is the river's rule: arriving at the diamond counts only after charger and board or wheel. The robot sees letters
-near it but not the river, as in the paper ("it is not aware of the river"), so the river is drawn and never blocks a move.
+The formula c;(b|w);d is the river's rule: arriving at the diamond counts only after charger and board or wheel. The
+robot sees what is near it but not the river, as in the paper ("it is not aware of the river"), so the river is drawn in
+pictures and never blocks a move.
 """
 
 import numpy as np
@@ -19,4 +20,4 @@ def views(task: Task) -> NDArray[np.uint8]:
 
 def picture(task: Task) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """The layout of the paper's first figure, with icons."""
-    return pictures.board(task, letters=task.letters, icons=True), pictures.agent()
+    return pictures.board(task, pictures.icon), pictures.agent()

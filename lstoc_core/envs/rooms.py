@@ -1,4 +1,4 @@
-"""Rooms: the paper's two limitation examples. A corridor every solution passes, and a formula with symmetric branches."""
+"""Rooms: the paper's limitation examples. A corridor every solution passes; a formula with symmetric branches."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,4 +15,4 @@ def views(task: Task) -> NDArray[np.uint8]:
 
 def picture(task: Task) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Balls of different colours in the rooms."""
-    return pictures.board(task, letters=task.letters, balls=True), pictures.agent()
+    return pictures.board(task, pictures.ball), pictures.agent()

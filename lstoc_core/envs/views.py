@@ -9,9 +9,9 @@ from lstoc_core.tasks import Task
 
 
 def binary_views(task: Task, letters: Sequence[str], *, walls: bool) -> NDArray[np.uint8]:
-    """What the agent sees at each position, [P, rows, columns, planes]: the whole map, or `task.view` cells round the agent.
+    """What the agent sees at each position, [P, rows, columns, planes]: the whole map, or the cells round the agent.
 
-    Planes are the letters in the order given, the walls (everything outside the map is wall) if asked for, and the agent.
+    Planes are the letters in the order given, the walls if asked for (outside the map all is wall), and the agent.
     """
     width, height = task.size
     planes = len(letters) + walls
