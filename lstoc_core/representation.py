@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from lstoc_core.envs.interned import ExactIdentity, Identity, Table
 
 __all__ = [
+    "MLP",
     "ExactIdentity",
     "Identity",
     "LearnedIdentity",
-    "MLP",
     "NatureCNN",
     "make_encoder",
     "represent",

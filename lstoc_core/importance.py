@@ -1,0 +1,327 @@
+"""Importance function f_omega: which state do successes visit, and soon, that failures do not?
+
+Three objectives over positive and negative trajectories (Section "Discovering Next Subgoal", Algorithm 2, and the two
+baselines of Section "Learning Subgoals"):
+
+- "lstoc": one positive and B negative states by temporal geometric sampling from first-occupancy representations;
+- "baseline1": the same without first occupancy;
+- "baseline2": the conventional objective (1) over all states of a positive and a negative trajectory, with it.
+
+Sampling a trajectory and then a state of it draws the state from a fixed distribution over ids, which is computed once
+(`geometric_occupancy`); a training step then draws ids from it. Many independent networks train at once.
+
+The optimum of each objective over all functions of the id is known, too (`exact=True`). With the log, the first two are
+InfoNCE, maximised by f = log p⁺(s) / p⁻(s) + constant for every B. Without it, the expected softmax is largest when all
+weight is on the largest p⁺ / p⁻, so the same f has the right order. Baseline 2 has no closed form: a set is scored by a
+sum, and the objective is not concave; its optimum is found numerically on the full data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lstoc_core.first_occupancy import check_discount, geometric_occupancy
+from lstoc_core.trajectories import TrajectoryStore, first_occupancy
+
+Objective = Literal["lstoc", "baseline1", "baseline2"]
+GAMMA = 0.99
+"""Discount of temporal geometric sampling; the paper takes that of the environment and does not say which."""
+RIDGE = 1e-3
+"""Penalty on mean f² in Baseline 2, whose optimum would otherwise lie at minus infinity for useless states."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """What the objectives need to know about positive and negative trajectories; rows of `*_sets` are trajectories."""
+
+    objective: Objective
+    positive: NDArray[np.floating]
+    """p⁺: probability that sampling from the positives draws each id, [num_ids]."""
+    negative: NDArray[np.floating]
+    """p⁻: the same for the negatives."""
+    positive_sets: NDArray[np.float32]
+    """Baseline 2: whether a positive trajectory visits an id, [trajectories, num_ids]; empty otherwise."""
+    negative_sets: NDArray[np.float32]
+
+    @property
+    def visited(self) -> NDArray[np.bool_]:
+        """Ids that occur at all."""
+        return (self.positive > 0) | (self.negative > 0)
+
+
+def make_contrast(
+    positives: TrajectoryStore, negatives: TrajectoryStore, *, objective: Objective = "lstoc", gamma: float = GAMMA
+) -> Contrast:
+    """Positive against negative trajectories, each already cut to the part after the working node (`after`)."""
+    if objective not in get_args(Objective):
+        raise ValueError(f"objective {objective!r}; choose one of {', '.join(get_args(Objective))}")
+    check_discount(gamma)
+    num_ids = max(positives.num_ids, negatives.num_ids)
+    for name, store in (("positive", positives), ("negative", negatives)):
+        if len(store) == 0:
+            raise ValueError(f"there is no {name} trajectory to contrast; collect more")
+    if objective == "baseline2":
+        sets = [_sets(positives, num_ids), _sets(negatives, num_ids)]
+        occupancy = [each.mean(0) for each in sets]
+    else:
+        sets = [np.zeros((0, num_ids), np.float32)] * 2
+        occupancy = [
+            np.pad(distribution, (0, num_ids - len(distribution)))
+            for distribution in (
+                geometric_occupancy(store, gamma, first=objective == "lstoc") for store in (positives, negatives)
+            )
+        ]
+    return Contrast(objective, occupancy[0], occupancy[1], sets[0], sets[1])
+
+
+def scores(
+    positives: TrajectoryStore,
+    negatives: TrajectoryStore,
+    *,
+    objective: Objective = "lstoc",
+    gamma: float = GAMMA,
+    exact: bool = False,
+    smoothing: float = 0.0,
+    representation: NDArray | Tensor | None = None,
+    restarts: int = 1,
+    seed: int = 0,
+    iterations: int = 700,
+    lr: float = 0.01,
+    positives_per_step: int = 1,
+    negatives_per_step: int = 64,
+    anneal: bool = False,
+    log: bool = True,
+    hidden: int = 128,
+) -> NDArray[np.float64]:
+    """f of each observation id, [num_ids], NaN where no trajectory goes; the constant in f is free.
+
+    exact, smoothing: see `exact_importance`. The rest: see `train_importance`; restarts are averaged.
+    """
+    contrast = make_contrast(positives, negatives, objective=objective, gamma=gamma)
+    if exact:
+        return exact_importance(contrast, smoothing=smoothing, log=log)
+    trained = train_importance(
+        [contrast],
+        representation,
+        restarts=restarts,
+        seed=seed,
+        iterations=iterations,
+        lr=lr,
+        positives_per_step=positives_per_step,
+        negatives_per_step=negatives_per_step,
+        anneal=anneal,
+        log=log,
+        hidden=hidden,
+    )[0]
+    trained -= np.nanmean(trained, axis=1, keepdims=True)
+    return trained.mean(0)
+
+
+# --- the optimum over all functions of the id ---
+
+
+def exact_importance(contrast: Contrast, *, smoothing: float = 0.0, log: bool = True) -> NDArray[np.float64]:
+    """The f that maximises the objective, [num_ids]: NaN where no trajectory goes.
+
+    smoothing: probability added to p⁺ and p⁻. 0 is exact and gives +inf where only positives go, -inf where only
+    negatives go. `log` matters to Baseline 2 alone (the other two keep their order).
+    """
+    if contrast.objective == "baseline2":
+        return _tabular_optimum(contrast, log)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(
+            contrast.visited, np.log(contrast.positive + smoothing) - np.log(contrast.negative + smoothing), np.nan
+        )
+
+
+def _tabular_optimum(contrast: Contrast, log: bool) -> NDArray[np.float64]:
+    """Baseline 2 by full-batch L-BFGS over one number per visited id, each positive paired with up to 256 negatives."""
+    visited = contrast.visited
+    positive, negative = (
+        torch.as_tensor(sets[:, visited], dtype=torch.float64)
+        for sets in (contrast.positive_sets, contrast.negative_sets)
+    )
+    long = torch.arange(max(len(positive), len(negative)))
+    pairs = (long[:, None] + torch.arange(min(len(positive), len(negative), 256))).flatten()
+    long = long.repeat_interleave(len(pairs) // len(long))
+    f = torch.zeros(int(visited.sum()), dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS([f], max_iter=300, history_size=20, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        p, n = _log_sum(f[None], positive[None])[0], _log_sum(f[None], negative[None])[0]
+        first, second = (long, pairs % len(n)) if len(p) >= len(n) else (pairs % len(p), long)
+        value = RIDGE * f.square().mean() - _share(p[first] - n[second], log).mean()
+        value.backward()
+        return value
+
+    optimiser.step(loss)
+    out = np.full(len(visited), np.nan)
+    out[visited] = f.detach().numpy()
+    return out
+
+
+# --- training ---
+
+
+def train_importance(
+    contrasts: Sequence[Contrast],
+    representation: NDArray | Tensor | None = None,
+    *,
+    restarts: int = 1,
+    seed: int = 0,
+    iterations: int = 700,
+    lr: float = 0.01,
+    positives_per_step: int = 1,
+    negatives_per_step: int = 64,
+    anneal: bool = False,
+    log: bool = True,
+    hidden: int = 128,
+) -> NDArray[np.float64]:
+    """Train `restarts` networks f_omega on each contrast, all at once: [contrasts, restarts, num_ids].
+
+    representation: o_theta of each id [num_ids, d] (`represent`); None gives each id a random direction in 128
+    dimensions, enough where ids are told apart by bytes.
+    iterations, lr, positives_per_step, negatives_per_step: the paper's L, rate, 1 and B; in Baseline 2, the numbers of
+    positive and negative trajectories of a step. anneal: let the rate fall to zero, so that f settles.
+    log: maximise the log of the paper's ratio; False: the ratio as printed. hidden: 128, in Crafter 256.
+    Restart r of a contrast depends on seed and r only.
+    """
+    if not contrasts:
+        raise ValueError("there is no contrast to train on")
+    objective, num_ids = contrasts[0].objective, len(contrasts[0].positive)
+    if any(c.objective != objective or len(c.positive) != num_ids for c in contrasts):
+        raise ValueError("contrasts that train together share the objective and the table of observations")
+    if representation is None:
+        representation = np.random.default_rng(seed).standard_normal((num_ids, 128), np.float32)
+    inputs = nn.functional.normalize(torch.as_tensor(representation).flatten(1).float(), dim=1)
+    inputs *= inputs.shape[1] ** 0.5  # components of order one, as the initial weights expect
+    if len(inputs) != num_ids:
+        raise ValueError(f"the representation has {len(inputs)} rows for a table of {num_ids} observations")
+    network = _Networks([np.random.default_rng([seed, 0, r]) for r in range(restarts)] * len(contrasts), inputs, hidden)
+    rngs = [np.random.default_rng([seed, 1, r]) for r in range(restarts)]
+    losses = _set_losses if objective == "baseline2" else _state_losses
+    loss = losses(contrasts, rngs, positives_per_step, negatives_per_step, log)
+    optimiser = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
+    for iteration in range(iterations):
+        if anneal:
+            optimiser.param_groups[0]["lr"] = lr * (1 - iteration / iterations)
+        optimiser.zero_grad(set_to_none=True)
+        loss(network).sum().backward()
+        optimiser.step()
+    with torch.no_grad():
+        values = network.table().double().numpy().reshape(len(contrasts), restarts, num_ids)
+    for i, contrast in enumerate(contrasts):
+        values[i, :, ~contrast.visited] = np.nan
+    return values
+
+
+class _Networks(nn.Module):
+    """K two-layer perceptrons that read rows of one table; the last bias would cancel in every objective."""
+
+    def __init__(self, rngs: Sequence[np.random.Generator], inputs: Tensor, hidden: int) -> None:
+        super().__init__()
+        self.inputs = inputs
+        shapes = {"weight": (inputs.shape[1], hidden), "bias": (1, hidden), "out": (hidden, 1)}
+        bounds = {"weight": inputs.shape[1] ** -0.5, "bias": inputs.shape[1] ** -0.5, "out": hidden**-0.5}
+        drawn: dict[str, list[NDArray[np.float32]]] = {name: [] for name in shapes}
+        for rng in rngs:
+            for name, shape in shapes.items():
+                drawn[name].append(rng.uniform(-bounds[name], bounds[name], shape).astype(np.float32))
+        self.weight, self.bias, self.out = (nn.Parameter(torch.as_tensor(np.stack(each))) for each in drawn.values())
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """f of each network's own ids [K, m] -> [K, m]; many ids are looked up in f of the table."""
+        return self._read(self.inputs[ids]) if ids.shape[1] < len(self.inputs) else self.table().gather(1, ids)
+
+    def table(self) -> Tensor:
+        """f of all ids: [K, num_ids]."""
+        return self._read(self.inputs.expand(len(self.weight), -1, -1))
+
+    def _read(self, rows: Tensor) -> Tensor:
+        return torch.bmm(torch.baddbmm(self.bias, rows, self.weight).relu(), self.out)[:, :, 0]
+
+
+_Loss = Callable[[_Networks], Tensor]
+
+
+def _state_losses(
+    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], positives: int, negatives: int, log: bool
+) -> _Loss:
+    """Objective (2), negated: a positive state against B negative ones, the mean over such groups, for each network."""
+    tables = [(_inverse_cdf(c.positive), _inverse_cdf(c.negative)) for c in contrasts]
+    chunk = max(1, 2**22 // (len(contrasts) * len(rngs) * positives * (1 + negatives)))
+    ready: list[Tensor] = []
+
+    def draw() -> list[Tensor]:
+        uniform = [rng.random((chunk, positives, 1 + negatives)) for rng in rngs]  # the same for all contrasts
+        ids = np.empty((chunk, len(contrasts), len(rngs), positives, 1 + negatives), np.int64)
+        for c, (positive, negative) in enumerate(tables):
+            for r, u in enumerate(uniform):
+                ids[:, c, r, :, 0], ids[:, c, r, :, 1:] = positive(u[:, :, 0]), negative(u[:, :, 1:])
+        return list(torch.as_tensor(ids).flatten(3).flatten(1, 2).flip(0))
+
+    def loss(network: _Networks) -> Tensor:
+        if not ready:
+            ready.extend(draw())
+        f = network(ready.pop()).unflatten(1, (positives, 1 + negatives))
+        share = f[:, :, 0] - f.logsumexp(2)
+        return -(share if log else share.exp()).mean(1)
+
+    return loss
+
+
+def _set_losses(
+    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], positives: int, negatives: int, log: bool
+) -> _Loss:
+    """Objective (1), negated, over all pairs of a batch of positive and a batch of negative trajectories, [K]."""
+    sets = [[torch.as_tensor(each) for each in (c.positive_sets, c.negative_sets)] for c in contrasts]
+
+    def loss(network: _Networks) -> Tensor:
+        f = network.table()
+        uniform = torch.as_tensor(np.stack([rng.random(positives + negatives) for rng in rngs]))
+        p, n = (
+            _log_sum(f, torch.cat([pair[i][(part * len(pair[i])).long()] for pair in sets]))
+            for i, part in enumerate(uniform.split([positives, negatives], dim=1))
+        )
+        return RIDGE * f.square().mean(1) - _share(p[:, :, None] - n[:, None, :], log).mean((1, 2))
+
+    return loss
+
+
+def _log_sum(f: Tensor, sets: Tensor) -> Tensor:
+    """log Σ_s exp f(s) over the states of each set: f [K, num_ids], sets [K, m, num_ids] -> [K, m]."""
+    top = f.detach().amax(1, keepdim=True)
+    return torch.bmm(sets, (f - top).exp()[:, :, None])[:, :, 0].clamp_min(1e-30).log() + top
+
+
+def _share(difference: Tensor, log: bool) -> Tensor:
+    """a / (a + b), or its log, from log a - log b."""
+    return nn.functional.logsigmoid(difference) if log else difference.sigmoid()
+
+
+def _inverse_cdf(distribution: NDArray[np.floating]) -> Callable[[NDArray], NDArray[np.int64]]:
+    """Turns uniform numbers into ids drawn from the distribution; ids of probability zero never come."""
+    support = np.flatnonzero(distribution)
+    cumulative = np.cumsum(distribution[support])[:-1] / distribution.sum()
+    return lambda uniform: support[np.searchsorted(cumulative, uniform, side="right")]
+
+
+def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:
+    """Which ids a trajectory visits, [trajectories with a visit, num_ids]."""
+    visits = first_occupancy(store)
+    rows = np.repeat(np.arange(len(visits)), visits.lengths)
+    visit = np.ones(visits.size, np.bool_)
+    visit[visits.offsets[:-1]] = False
+    sets = np.zeros((len(visits), num_ids), np.float32)
+    sets[rows[visit], visits.ids[visit]] = 1
+    if not sets.any():
+        raise ValueError("no trajectory visits a state after its start; collect more, or condition on a shorter path")
+    return sets[visits.lengths > 1]
