@@ -85,27 +85,30 @@ def office_walls(size: tuple[int, int], layout_seed: int, *, closed: int = 4) ->
 
     Up to `closed` segments have no opening at all, as long as the map stays biconnected.
     """
-    rng = np.random.default_rng([layout_seed, _WALL_STREAM])
     rooms_of_office(size)  # checks the size
+    rng = np.random.default_rng([layout_seed, _WALL_STREAM])
     width, height = size
-    walls = {(x, y) for x in range(width) for y in range(height) if x % (ROOM + 1) == 0 or y % (ROOM + 1) == 0}
-    openings: list[list[Cell]] = []
-    for top in range(1, height, ROOM + 1):
-        for left in range(1, width, ROOM + 1):
-            if left > 1:
-                openings.append([(left - 1, top + i) for i in _opening(rng)])
-            if top > 1:
-                openings.append([(left + i, top - 1) for i in _opening(rng)])
-    walls -= {cell for opening in openings for cell in opening}
+    grid = {(x, y) for x in range(width) for y in range(height) if x % (ROOM + 1) == 0 or y % (ROOM + 1) == 0}
+    openings = _openings(size, rng)
+    while not is_biconnected(size, walls := grid.difference(*openings)):  # e.g. both doors of a room at one corner cell
+        openings = _openings(size, rng)
     for i in rng.permutation(len(openings)):
-        if closed and is_biconnected(size, walls | set(openings[i])):
-            walls |= set(openings[i])
+        if closed and is_biconnected(size, walls | openings[i]):
+            walls |= openings[i]
             closed -= 1
-    if not is_biconnected(size, walls):
-        raise MapError(
-            f"the Office of size {size} with layout seed {layout_seed} falls apart"
-        )  # never, by construction
     return frozenset(walls)
+
+
+def _openings(size: tuple[int, int], rng: np.random.Generator) -> list[set[Cell]]:
+    """Cells that are open in each wall segment between two rooms."""
+    openings = []
+    for top in range(1, size[1], ROOM + 1):
+        for left in range(1, size[0], ROOM + 1):
+            if left > 1:
+                openings.append({(left - 1, top + i) for i in _opening(rng)})
+            if top > 1:
+                openings.append({(left + i, top - 1) for i in _opening(rng)})
+    return openings
 
 
 def _opening(rng: np.random.Generator) -> range:

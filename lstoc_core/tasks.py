@@ -27,7 +27,7 @@ CRAFTER_OBJECTS = {
     "t": "tree", "s": "sapling", "c": "coal", "d": "diamond", "e": "energy", "f": "furnace", "h": "health",
     "drink": "drink", "sand": "sand", "table": "table", "zombie": "zombie",
 }  # fmt: skip
-"""Crafter's symbols and the textures that show them; the last four appear only in the generalization world."""
+"""Crafter's symbols and what they stand for; the last four appear only in the generalization world."""
 
 _KNOWN = {"office": OFFICE_LETTERS, "crafter": CRAFTER_OBJECTS}
 _SIZE = {"letter": (10, 10), "office": (25, 19), "crafter": (20, 20), "robot": (10, 10), "rooms": (11, 5)}

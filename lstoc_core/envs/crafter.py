@@ -17,15 +17,17 @@ PIXELS = 16
 """Side of a cell in an observation."""
 PICTURE_PIXELS = 32
 """Side of a cell in a picture of the map."""
-_MATERIALS = ("grass", "water", "stone", "path", *CRAFTER_OBJECTS.values())
+TEXTURE = CRAFTER_OBJECTS | {"s": "plant"}
+"""Texture of each object. The game draws a sapling in the world as "plant"; "sapling" is its inventory icon."""
+_MATERIALS = ("grass", "water", "stone", "path", *TEXTURE.values())
 
 
 class _GroundTextures(engine.Textures):
-    """Crafter's textures; see-through ones (sapling, energy, health, drink, zombie) lie on grass, as in the game."""
+    """Crafter's textures; see-through ones (plant, energy, health, drink, zombie) lie on grass."""
 
     def get(self, name: str | None, size: NDArray[np.int_]) -> NDArray[np.uint8]:
         texture = super().get(name, size)
-        if name in CRAFTER_OBJECTS.values() and texture.shape[-1] == 4 and texture[..., 3].min() < 255:
+        if name in TEXTURE.values() and texture.shape[-1] == 4 and texture[..., 3].min() < 255:
             ground = super().get("grass", size)[..., :3].copy()
             engine._draw_alpha(ground, (0, 0), texture)
             return ground
@@ -46,7 +48,7 @@ def build(task: Task) -> engine.World:
         for y in range(task.size[1]):
             world[x, y] = task.terrain.get((x, y), "grass")
     for symbol, cell in task.positions.items():
-        world[cell] = CRAFTER_OBJECTS[symbol]
+        world[cell] = TEXTURE[symbol]
     return world
 
 

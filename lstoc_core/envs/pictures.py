@@ -56,7 +56,6 @@ def tile(draw: ImageDraw.ImageDraw, letter: str, x: float, y: float, colour: str
 def ball(draw: ImageDraw.ImageDraw, letter: str, x: float, y: float, colour: str, ink: str) -> None:
     """A ball; r, b and g are red, blue and green."""
     draw.ellipse(_box(x, y, 0.1), fill=_BALLS.get(letter, colour))
-    draw.ellipse(_box(x - 0.16, y - 0.18, 0.38), fill="#FFFFFF55")
     _text(draw, letter, x, y, ink)
 
 
