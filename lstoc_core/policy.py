@@ -39,7 +39,7 @@ class Projection(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Outputs for a batch of observations: logits [..., A], value [...], and the hidden state(s) after them."""
+    """Outputs for a batch of observations: logits [B, A], value [B], and the hidden state after it [B, H]."""
 
     logits: Tensor
     value: Tensor
@@ -82,6 +82,8 @@ class RecurrentPolicy(nn.Module):
             self.recurrent_bias = nn.Parameter(torch.zeros(self.hidden_size))
             self.output = nn.Linear(size + self.hidden_size, num_actions + 1)
         self._initialise(generator)
+        if self.pixels:
+            self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def _initialise(self, generator: torch.Generator | None) -> None:
         """Orthogonal weights, zero biases; logits near zero so that the first policy is nearly uniform."""
@@ -127,13 +129,18 @@ class RecurrentPolicy(nn.Module):
         outputs = torch.addmm(projection.outputs[ids], hidden, self.output.weight[:, :size].t())
         return Step(outputs[:, :-1], outputs[:, -1], hidden)
 
-    def forward(self, projection: Projection, ids: Tensor, hidden: Tensor, begins: Tensor) -> Step:
-        """T observations per environment: ids [T, B]; the hidden state before them [B, H]; begins [T, B]: True where
-        an observation is the first of its episode, so that nothing from before it reaches it."""
+    def forward(self, projection: Projection, ids: Tensor, hidden: Tensor, begins: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [T, B, A] and values [T, B] of T observations per environment.
+
+        ids: [T, B]. hidden: the state before them [B, H]. begins: [T, B], True where an observation is the first of its
+        episode, so that nothing from before it reaches it.
+        """
         keep = (torch.zeros_like(begins) if self.memoryless else ~begins).to(hidden.dtype).unsqueeze(-1)
-        states = _Recurrence.apply(projection.gates, ids, self.recurrent, self.recurrent_bias, hidden, keep)
-        outputs = F.embedding(ids, projection.outputs) + F.linear(states, self.output.weight[:, : self.hidden_size])
-        return Step(outputs[..., :-1], outputs[..., -1], states)
+        readout = self.output.weight[:, : self.hidden_size]
+        outputs = F.embedding(ids, projection.outputs) + _Recurrence.apply(
+            projection.gates, ids, self.recurrent, self.recurrent_bias, readout, hidden, keep
+        )
+        return outputs[..., :-1], outputs[..., -1]
 
 
 class ProjectedTable:
@@ -169,11 +176,9 @@ def log_policy(logits: Tensor, epsilon: float = 0.0) -> Tensor:
     The mixture is the distribution actions are drawn from, so that PPO's probability ratios and its entropy bonus are
     those of what the agent really does.
     """
-    log_probability = F.log_softmax(logits, -1)
     if epsilon == 0:
-        return log_probability
-    uniform = torch.tensor(epsilon / logits.shape[-1], dtype=logits.dtype).log()
-    return torch.logaddexp(log_probability + math.log1p(-epsilon), uniform)
+        return F.log_softmax(logits, -1)
+    return torch.log((1 - epsilon) * F.softmax(logits, -1) + epsilon / logits.shape[-1])
 
 
 def sample(log_probability: Tensor, uniform: Tensor) -> Tensor:
@@ -191,11 +196,10 @@ def _cnn(shape: Sequence[int], size: int) -> nn.Sequential:
     height, width = shape[:2]
     for kernel, stride in ((8, 4), (4, 2), (3, 1)):
         height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-    network = nn.Sequential(
+    return nn.Sequential(
         nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
         nn.Flatten(), nn.Linear(64 * height * width, size), nn.ReLU(),
     )  # fmt: skip
-    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def _codes(values: NDArray[np.integer]) -> NDArray[np.float32]:
@@ -207,17 +211,22 @@ def _codes(values: NDArray[np.integer]) -> NDArray[np.float32]:
 
 
 class _Buffers:
-    """Memory of one sequence forward pass, kept for its backward pass and then used again: at these sizes fresh memory
-    costs more than the arithmetic on it."""
+    """Memory of one pass over a sequence, with its slices per time step. It is kept from the forward to the backward
+    pass and then used again: at these sizes fresh memory costs more than the arithmetic on it."""
 
     _free: ClassVar[dict[tuple[Any, ...], list[_Buffers]]] = {}
 
     def __init__(self, time: int, batch: int, size: int, dtype: torch.dtype) -> None:
         self.key = (time, batch, size, dtype)
-        self.inputs = torch.empty(time * batch, 3 * size, dtype=dtype)
-        self.reset_update = torch.empty(time, batch, 2 * size, dtype=dtype)
-        self.candidate, self.new, self.before = torch.empty(3, time, batch, size, dtype=dtype)
-        self.scratch = torch.empty(batch, size, dtype=dtype)
+        self.inputs = torch.empty(time, batch, 3 * size, dtype=dtype)  # later: gradients before the nonlinearities
+        self.before, self.states, self.candidate, self.new = torch.empty(4, time, batch, size, dtype=dtype)
+        reset_update = torch.empty(time, batch, 2 * size, dtype=dtype)
+        self.scratch = torch.empty(2, batch, size, dtype=dtype)
+        reset, update = reset_update.split(size, -1)
+        in_reset, in_update, in_new = self.inputs.split(size, -1)
+        gates = (reset_update, reset, update, self.candidate, self.new, self.before, self.states)
+        self.forward_steps = _per_step(self.inputs[..., : 2 * size], in_new, *gates)
+        self.backward_steps = _per_step(self.inputs, in_reset, in_update, in_new, *gates[1:6])[::-1]
 
     @classmethod
     def take(cls, *key: Any) -> _Buffers:
@@ -228,62 +237,60 @@ class _Buffers:
         type(self)._free.setdefault(self.key, []).append(self)
 
 
-class _Recurrence(torch.autograd.Function):
-    """The recurrent part of a GRU over [T, B] ids into a table of projected inputs, with episode boundaries.
+def _per_step(*sequences: Tensor) -> list[tuple[Tensor, ...]]:
+    """The slices of all sequences at each time."""
+    return list(zip(*(sequence.unbind() for sequence in sequences), strict=True))
 
-    r, z = sigmoid(x_rz + h W_rz); n = tanh(x_n + r (h W_n + b)); h' = (1 - z) n + z h, where h is set to zero where
-    keep [T, B, 1] is. Against nn.GRU it saves the input projection of every sample, handles boundaries on the way, and
-    computes the weight gradient by one product over all time steps.
+
+class _Recurrence(torch.autograd.Function):
+    """The recurrent part of a GRU over ids [T, B] into a table of projected inputs, and a linear read-out.
+
+    r, z = sigmoid(x_rz + h W_rz); n = tanh(x_n + r (h W_n + b)); h' = (1 - z) n + z h; output h' W_out. The state h is
+    set to zero where keep [T, B, 1] is. Against nn.GRU it saves the input projection of every sample, handles episode
+    boundaries on the way, and works out the weights' gradient by one product over all time steps.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, gates: Tensor, ids: Tensor, weight: Tensor, bias: Tensor, hidden: Tensor, keep: Tensor
+        ctx: Any,
+        gates: Tensor,
+        ids: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        readout: Tensor,
+        hidden: Tensor,
+        keep: Tensor,
     ) -> Tensor:
         (time, batch), size = ids.shape, hidden.shape[1]
         buffers = _Buffers.take(time, batch, size, hidden.dtype)
-        inputs = torch.index_select(gates, 0, ids.reshape(-1), out=buffers.inputs).view(time, batch, 3 * size)
-        states = torch.empty(time, batch, size, dtype=hidden.dtype)
+        torch.index_select(gates, 0, ids.reshape(-1), out=buffers.inputs.view(-1, 3 * size))
         weight_gates, weight_new = weight[: 2 * size].t(), weight[2 * size :].t()
-        for x_gates, x_new, gate, reset, update, candidate, new, before, kept, state in zip(
-            inputs[..., : 2 * size].unbind(), inputs[..., 2 * size :].unbind(), buffers.reset_update.unbind(),
-            buffers.reset_update[..., :size].unbind(), buffers.reset_update[..., size:].unbind(),
-            buffers.candidate.unbind(), buffers.new.unbind(), buffers.before.unbind(), keep.unbind(), states.unbind(),
-            strict=True,
-        ):  # fmt: skip
+        for kept, (x_gates, x_new, gate, reset, update, candidate, new, before, state) in zip(
+            keep.unbind(), buffers.forward_steps, strict=True
+        ):
             torch.mul(hidden, kept, out=before)
             torch.mm(before, weight_gates, out=gate).add_(x_gates).sigmoid_()
             torch.addmm(bias, before, weight_new, out=candidate)
             torch.addcmul(x_new, reset, candidate, out=new).tanh_()
             hidden = torch.lerp(new, before, update, out=state)
-        ctx.save_for_backward(ids, weight, keep)
+        ctx.save_for_backward(ids, weight, readout, keep)
         ctx.buffers, ctx.rows = buffers, len(gates)
-        return states
+        return F.linear(buffers.states, readout)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        ids, weight, keep = ctx.saved_tensors
+    def backward(ctx: Any, d_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        ids, weight, readout, keep = ctx.saved_tensors
         buffers, ctx.buffers = ctx.buffers, None
         if buffers is None:
             raise RuntimeError("a second backward pass through the same forward pass; run the forward pass again")
-        time, batch, size = buffers.new.shape
-        # The inputs are not needed any more; their memory takes the gradient before the nonlinearities.
-        before_gates = buffers.inputs.view(time, batch, 3 * size)
-        d_hidden, d_before = torch.zeros(batch, size, dtype=gradient.dtype), buffers.scratch
-        slices = list(
-            zip(
-                before_gates.unbind(), before_gates[..., :size].unbind(), before_gates[..., size : 2 * size].unbind(),
-                before_gates[..., 2 * size :].unbind(), buffers.reset_update[..., :size].unbind(),
-                buffers.reset_update[..., size:].unbind(), buffers.candidate.unbind(), buffers.new.unbind(),
-                buffers.before.unbind(), keep.unbind(), gradient.unbind(),
-                strict=True,
-            )
-        )  # fmt: skip
-        for d_gates, d_reset, d_update, d_candidate, reset, update, candidate, new, before, kept, d_state in slices[
-            ::-1
-        ]:
-            d_hidden += d_state
+        size = buffers.before.shape[-1]
+        d_hidden, d_before = buffers.scratch
+        d_hidden.zero_()
+        for d_output, kept, (d_gates, d_reset, d_update, d_candidate, reset, update, candidate, new, before) in zip(
+            d_outputs.unbind()[::-1], keep.unbind()[::-1], buffers.backward_steps, strict=True
+        ):
+            d_hidden.addmm_(d_output, readout)
             torch.sub(before, new, out=d_before).mul_(d_hidden).mul_(update)
             torch.addcmul(d_before, d_before, update, value=-1, out=d_update)  # dh (h - n) z (1 - z)
             torch.mul(d_hidden, update, out=d_before)
@@ -293,10 +300,12 @@ class _Recurrence(torch.autograd.Function):
             candidate.mul_(d_candidate)
             torch.addcmul(candidate, candidate, reset, value=-1, out=d_reset)  # dn c r (1 - r)
             torch.addmm(d_before, d_gates, weight, out=d_hidden).mul_(kept)
-        flat = before_gates.view(time * batch, 3 * size)
-        d_weight = flat.t() @ buffers.before.view(time * batch, size)
-        d_bias = flat[:, 2 * size :].sum(0)
-        before_gates[..., 2 * size :] = buffers.new
-        d_table = torch.ops.aten.embedding_dense_backward(flat, ids.reshape(-1), ctx.rows, -1, False)
+        d_inputs = buffers.inputs.view(-1, 3 * size)
+        d_weight = d_inputs.t() @ buffers.before.view(-1, size)
+        d_bias = d_inputs[:, 2 * size :].sum(0)
+        d_readout = d_outputs.reshape(-1, len(readout)).t() @ buffers.states.view(-1, size)
+        d_inputs[:, 2 * size :] = buffers.new.view(-1, size)
+        d_table = torch.ops.aten.embedding_dense_backward(d_inputs, ids.reshape(-1), ctx.rows, -1, False)
+        d_start = d_hidden.clone()
         buffers.give_back()
-        return d_table, None, d_weight, d_bias, d_hidden, None
+        return d_table, None, d_weight, d_bias, d_readout, d_start, None

@@ -189,14 +189,14 @@ class PPO:
             for envs in torch.randperm(num_envs, generator=self._shuffling).chunk(config.minibatches):
                 rows, ids = distinct(segment.ids[:, envs.numpy()])
                 projection = self.policy.project(self.env.observations[rows])
-                step = self.policy(projection, torch.from_numpy(ids), hidden[envs], begins[:, envs])
-                log_policies = log_policy(step.logits, config.epsilon)
+                logits, values = self.policy(projection, torch.from_numpy(ids), hidden[envs], begins[:, envs])
+                log_policies = log_policy(logits, config.epsilon)
                 log_probability = log_policies.gather(-1, segment.actions[:, envs].unsqueeze(-1)).squeeze(-1)
                 log_ratio = log_probability - segment.log_probability[:, envs]
                 ratio, advantage = log_ratio.exp(), advantages[:, envs]
                 clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
                 policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
-                value_loss = 0.5 * (step.value - returns[:, envs]).square().mean()
+                value_loss = 0.5 * (values - returns[:, envs]).square().mean()
                 entropy = -(log_policies.exp() * log_policies).sum(-1).mean()
                 self.optimizer.zero_grad()
                 (policy_loss + config.value * value_loss - config.entropy * entropy).backward()
