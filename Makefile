@@ -1,0 +1,63 @@
+# One virtual environment in .venv, made once from requirements.lock; every target brings it up to date first.
+PYTHON  ?= python3.11
+PROFILE ?= quick
+ARGS    ?=
+
+BIN   := .venv/bin
+READY := .venv/.ready
+BENCH := .venv/.ready-bench
+FIGURES_OF_TESTS := $(CURDIR)/build/nbval/figures
+
+# Processes, not threads, use the cores; and results do not depend on the number of threads.
+export OMP_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help reproduce test test-unit test-notebooks lab bench notebooks lint clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(READY): requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing requirements.lock into .venv (once)"
+	@$(BIN)/pip install --quiet -r requirements.lock
+	@$(BIN)/pip install --quiet --no-deps --editable .
+	@touch $@
+
+$(BENCH): requirements-bench.txt $(READY)
+	@echo "Installing requirements-bench.txt into .venv (once)"
+	@$(BIN)/pip install --quiet -r requirements-bench.txt
+	@touch $@
+
+reproduce: $(READY) ## Run every notebook and draw every figure: PROFILE=smoke|quick|paper|saved, ARGS="--only fsm"
+	$(BIN)/python -m lstoc_core reproduce --profile $(PROFILE) $(ARGS)
+
+test: test-unit test-notebooks ## Unit tests, then the notebooks against their committed outputs
+
+test-unit: $(READY)
+	$(BIN)/pytest -n 2 tests
+
+test-notebooks: $(READY)
+	LSTOC_FIGURES=$(FIGURES_OF_TESTS) $(BIN)/pytest -n 2 --dist loadscope --nbval --nbval-sanitize-with nbval.cfg notebooks
+
+lab: $(READY) ## Open the notebooks in JupyterLab
+	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_overview.ipynb
+
+bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs --quick"
+	$(BIN)/python -m lstoc_core bench $(ARGS)
+
+notebooks: $(READY) ## Execute the notebooks in place with their default parameters, so that committed outputs are fresh
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
+	  --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.preserve_cell_metadata_mask="{'tags'}" \
+	  --ClearMetadataPreprocessor.preserve_nb_metadata_mask="{'kernelspec', 'language_info'}" notebooks/*.ipynb
+
+lint: $(READY) ## Style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean: ## Remove everything that a command makes again (not data/ or figures/)
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
