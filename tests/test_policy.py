@@ -9,6 +9,7 @@ from torch import nn
 
 from lstoc_core.policy import ProjectedTable, RecurrentPolicy, log_policy, sample
 
+torch.set_num_threads(1)
 TIME, BATCH, ROWS, ACTIONS = 7, 3, 5, 4
 
 
@@ -184,12 +185,13 @@ def test_sampling_inverts_the_cumulative_distribution(rows, draw):
 
 
 def test_which_observations_are_pixels():
-    assert make((80, 80, 3), hidden=None, features=None).hidden_size == 256
-    assert not make((80, 80, 3), np.float32).pixels
+    policy = make((80, 80, 3), hidden=None, features=None)
+    assert policy.hidden_size == 256
+    sizes = [tuple(p.shape) for p in policy.embed.parameters() if p.ndim > 1]
+    assert sizes == [(32, 3, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 64 * 6 * 6)]
+    assert not make((36, 36, 3), np.float32).pixels
     assert not make((10, 10, 3)).pixels, "a small binary view with three channels is not a picture"
     assert make((10, 10, 3), hidden=None).hidden_size == 128
-    sizes = [tuple(p.shape) for p in make((80, 80, 3), hidden=None, features=None).embed.parameters() if p.ndim > 1]
-    assert sizes == [(32, 3, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 64 * 6 * 6)]
 
 
 def test_discrete_observations_have_codes_of_their_own():

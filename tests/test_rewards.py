@@ -1,0 +1,214 @@
+"""The vectorised rewards against the rules written out for one environment at a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lstoc_core.rewards import RewardConfig, RewardModel
+
+FULL = RewardConfig(success=1.0, explained=0.25, progress=0.125, bonus=0.03125)
+
+
+def contains(visits, path):
+    """Whether the path is a subsequence of the visits."""
+    remaining = iter(visits)
+    return all(key in remaining for key in path)
+
+
+def depth(visits, paths):
+    """Length of the longest prefix of any path that has been visited in order."""
+    return max((n for path in paths for n in range(len(path) + 1) if contains(visits, path[:n])), default=0)
+
+
+def reference(config, paths, explained, episode, success):
+    """Rewards of one episode (ids, the start first), straight from the definitions."""
+    rewards, seen = [], {episode[0]}
+    for time in range(1, len(episode)):
+        before, now, here = episode[1:time], episode[1 : time + 1], episode[time]
+        reward = config.progress * (depth(now, paths) > depth(before, paths)) + config.bonus * (here not in seen)
+        seen.add(here)
+        if config.rearm and depth(now, [*paths, *explained]) > depth(before, [*paths, *explained]):
+            seen = {here}
+        if config.quiet and any(contains(now, path[:-1]) for path in explained):
+            reward = 0.0
+        if time == len(episode) - 1 and success:
+            reward += config.explained if any(contains(now, path) for path in explained) else config.success
+        rewards.append(reward)
+    return rewards
+
+
+def run(model, streams, lengths, labels, *, between=None):
+    """Feed streams of ids [E][t] cut into episodes; rewards per environment, in order of time."""
+    num_envs, time = len(streams), len(streams[0]) - 1
+    at = np.zeros(num_envs, int)  # which episode is running
+    position = np.zeros(num_envs, int)  # steps taken in it
+    columns = np.array(streams)
+    model.reset(columns[:, 0])
+    out = [[] for _ in range(num_envs)]
+    for step in range(1, time + 1):
+        if between is not None:
+            between(step)
+        position += 1
+        done = np.array([position[e] == lengths[e][at[e]] for e in range(num_envs)])
+        success = np.array([labels[e][at[e]] for e in range(num_envs)])
+        rewards = model.step(columns[:, step], done, success, columns[:, step])
+        for e in range(num_envs):
+            out[e].append(float(rewards[e]))
+        at += done
+        position[done] = 0
+    return out
+
+
+ids = st.integers(0, 4)
+path = st.lists(ids, min_size=1, max_size=4).map(tuple)
+
+
+@st.composite
+def worlds(draw):
+    """Several environments with episodes of random lengths over the same number of steps."""
+    num_envs, time = draw(st.integers(1, 3)), draw(st.integers(1, 25))
+    streams = [draw(st.lists(ids, min_size=time + 1, max_size=time + 1)) for _ in range(num_envs)]
+    lengths, labels = [], []
+    for _ in range(num_envs):
+        parts = []
+        while sum(parts) <= time:
+            parts.append(draw(st.integers(1, 12)))
+        lengths.append(parts)
+        labels.append([draw(st.booleans()) for _ in parts])
+    return streams, lengths, labels
+
+
+def episodes(stream, lengths, labels):
+    """The stream of one environment as episodes; the final observation of one is the start of the next."""
+    start = 0
+    for length, label in zip(lengths, labels, strict=True):
+        piece = stream[start : start + length + 1]
+        yield piece, label and len(piece) == length + 1
+        start += length
+        if start >= len(stream) - 1:
+            return
+
+
+configs = st.builds(
+    replace, st.just(FULL), rearm=st.booleans(), quiet=st.booleans(), bonus=st.sampled_from([0.0, 0.03125])
+)
+
+
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs)
+@settings(max_examples=150, deadline=None)
+def test_rewards_follow_the_rules(world, paths, explained, config):
+    streams, lengths, labels = world
+    model = RewardModel(len(streams), config)
+    model.set_sequences(paths, explained)
+    got = run(model, *world)
+    for stream, parts, marks, mine in zip(streams, lengths, labels, got, strict=True):
+        expected = [
+            r
+            for episode, success in episodes(stream, parts, marks)
+            for r in reference(config, paths, explained, episode, success)
+        ]
+        assert mine == expected
+
+
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs, st.data())
+@settings(max_examples=60, deadline=None)
+def test_sequences_and_config_may_change_within_episodes(world, paths, explained, config, data):
+    """After the change, rewards are those of a model that had them from the start."""
+    change = data.draw(st.integers(1, len(world[0][0]) - 1))
+    model = RewardModel(len(world[0]), RewardConfig(bonus=0.5))
+    model.set_sequences([(0,), (1, 2)], [(3,)])
+
+    def between(step):
+        if step == change:
+            model.set_sequences(paths, explained)
+            model.config = config
+
+    late = run(model, *world, between=between)
+    always = RewardModel(len(world[0]), config)
+    always.set_sequences(paths, explained)
+    for mine, other in zip(late, run(always, *world), strict=True):
+        assert mine[change - 1 :] == other[change - 1 :]
+
+
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs, st.data())
+@settings(max_examples=40, deadline=None)
+def test_a_saved_state_goes_on_the_same(world, paths, explained, config, data):
+    change = data.draw(st.integers(1, len(world[0][0]) - 1))
+    first = RewardModel(len(world[0]), config)
+    first.set_sequences(paths, explained)
+    expected = run(first, *world)
+
+    class Swapped:
+        """Stands for a model that is saved, and loaded into a fresh one, before step `change`."""
+
+        model = RewardModel(len(world[0]), config)
+
+        def reset(self, ids):
+            self.model.set_sequences(paths, explained)
+            self.model.reset(ids)
+
+        def step(self, *arguments):
+            return self.model.step(*arguments)
+
+    swapped = Swapped()
+
+    def between(step):
+        if step == change:
+            fresh = RewardModel(len(world[0]))
+            fresh.load_state_dict(swapped.model.state_dict())
+            swapped.model = fresh
+
+    assert run(swapped, *world, between=between) == expected
+
+
+def one(config, paths, explained, episode, success=False):
+    """Rewards of a single episode."""
+    model = RewardModel(1, config)
+    model.set_sequences(paths, explained)
+    return run(model, [episode], [[len(episode) - 1]], [[success]])[0]
+
+
+def test_the_papers_example_of_auxiliary_rewards():
+    """r_a for the first visit to s1 and then for the first visit to s2; none for s2 before s1."""
+    config = RewardConfig(progress=1.0)
+    assert one(config, [(1, 2)], [], [0, 1, 0, 2, 1, 2]) == [1, 0, 1, 0, 0]
+    assert one(config, [(1, 2)], [], [0, 2, 0, 2]) == [0, 0, 0]
+    assert one(config, [(1, 2)], [], [1, 2, 1]) == [0, 1], "the start is not a visit"
+
+
+def test_a_second_branch_pays_only_where_it_gets_further():
+    config = RewardConfig(progress=1.0)
+    assert one(config, [(1, 2, 4), (3, 4)], [], [0, 1, 3, 4, 2, 4]) == [1, 0, 1, 0, 1]
+
+
+def test_explained_successes_and_the_step_before_them():
+    config = RewardConfig(success=1, explained=0.5, progress=0.25, bonus=0.125)
+    known = [(1, 2)]
+    assert one(config, known, known, [0, 3, 1, 4, 2], True) == [0.125, 0, 0, 0.5]
+    assert one(config, known, known, [0, 3, 2, 4, 0], True) == [0.125, 0.125, 0.125, 1.0]
+    assert one(replace(config, quiet=False), known, known, [0, 1, 2], True) == [0.375, 0.875]
+
+
+def test_the_bonus_is_armed_again_by_an_advance():
+    config = RewardConfig(bonus=1.0)
+    assert one(config, [(1,)], [], [0, 2, 1, 2, 1, 0]) == [1, 1, 1, 0, 1]
+    assert one(replace(config, rearm=False), [(1,)], [], [0, 2, 1, 2, 1, 0]) == [1, 1, 0, 0, 0]
+
+
+def test_any_number_of_observations_and_steps():
+    length = 300
+    model = RewardModel(2, RewardConfig(bonus=1.0))
+    episode = list(range(1, length + 2))
+    got = run(model, [episode, [0] * (length + 1)], [[length], [length]], [[True], [False]])
+    assert got == [[1.0] * (length - 1) + [2.0], [0.0] * length]
+    flat, lengths = model.finished
+    assert flat.tolist() == episode + [0] * (length + 1)
+    assert lengths.tolist() == [length + 1] * 2
+
+
+def test_a_state_of_another_number_of_environments_is_refused():
+    with pytest.raises(ValueError, match="2 environments"):
+        RewardModel(3).load_state_dict(RewardModel(2).state_dict())
