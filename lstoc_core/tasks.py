@@ -237,6 +237,8 @@ def _check(task: Task) -> None:
     for letter in task.letters:
         if known is not None and letter not in known:
             fail(f"{letter!r} is not a symbol of the {task.domain} domain; it has {', '.join(known)}")
+    if task.wrap and task.domain == "crafter":
+        fail("Crafter's view ends at the edge of the map, so wrap=True is not for it")
     if task.view is None and task.domain == "crafter":
         fail("Crafter has no view of the whole map: give view=5")
     if task.view is not None and (task.view < 1 or task.view % 2 == 0):

@@ -104,6 +104,7 @@ BAD = {
     ),
     "horizon": (dict(domain="letter", formula="a;b;c", positions=LETTERS, horizon=19), "horizon 19 .* 20 steps"),
     "even view": (dict(domain="letter", formula="a", positions=LETTERS, view=4), "view=4.*odd"),
+    "Crafter that wraps": (dict(domain="crafter", formula="t", wrap=True), "wrap=True"),
     "view of all of Crafter": (dict(domain="crafter", formula="t", view=None), "view=5"),
     "Office size": (dict(domain="office", formula="c", size=(20, 20)), r"\(25, 19\)"),
     "size": (dict(domain="letter", formula="a", size=(0, 4)), "positive"),

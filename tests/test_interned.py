@@ -1,0 +1,92 @@
+"""Environments of one's own: the same behaviour as the table-driven ones, and clear words about what they must offer."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import InvalidAction, ResetNeeded
+
+from lstoc_core.envs import ExactIdentity, GridEnv, InternedVectorEnv, make_env, make_vec
+
+
+class Unlabelled(gymnasium.Wrapper):
+    def step(self, action):
+        return *super().step(action)[:4], {}
+
+
+def test_interned_environments_behave_as_the_table_driven_ones():
+    options = {"start": None, "horizon": 30}
+    tables = make_vec("office-2-walls", 4, seed=2, **options)
+    interned = InternedVectorEnv([lambda: make_env(task="office-2-walls", **options)] * 4, seed=2)
+    assert interned.observations.shape == (0, 5, 5, 7)
+    ids, _ = tables.reset()
+    own, _ = interned.reset()
+    rng = np.random.default_rng(0)
+    for actions in rng.integers(4, size=(400, 4)):
+        np.testing.assert_array_equal(tables.observations[ids], interned.observations[own])
+        ids, *rest, info = tables.step(actions)
+        own, *own_rest, own_info = interned.step(actions)
+        for a, b in zip(rest, own_rest, strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(info["success"], own_info["success"])
+        np.testing.assert_array_equal(
+            tables.observations[info["final_obs"]], interned.observations[own_info["final_obs"]]
+        )
+    rows = interned.observations.reshape(len(interned.observations), -1)
+    assert len(np.unique(rows, axis=0)) == len(rows) > 100
+
+
+def test_interned_observations_keep_their_numbers_and_can_be_loaded():
+    env = InternedVectorEnv([lambda: make_env(task="letter-1")] * 2)
+    env.reset()
+    for _ in range(20):
+        before = env.observations.copy()
+        env.step([1, 2])
+        np.testing.assert_array_equal(env.observations[: len(before)], before)
+    assert not env.observations.flags.writeable
+    other = InternedVectorEnv([lambda: make_env(task="letter-1")] * 2)
+    other.load_state_dict(env.state_dict())
+    np.testing.assert_array_equal(other.observations, env.observations)
+    with pytest.raises(ResetNeeded):
+        other.step([0, 0])
+    other.reset()
+    stranger = InternedVectorEnv([lambda: make_env(task="letter-2")])
+    stranger.reset()
+    with pytest.raises(ValueError, match="new InternedVectorEnv"):
+        stranger.load_state_dict(env.state_dict())
+
+
+def test_discrete_observations_become_one_hot_rows():
+    env = InternedVectorEnv([lambda: make_env(task="letter-1", observation="id")])
+    ids, _ = env.reset()
+    assert env.observations.shape == (1, 100)
+    assert env.observations[ids[0]].sum() == 1
+
+
+def test_a_given_identity_decides_what_is_the_same():
+    class EverythingIsOne(ExactIdentity):
+        def ids(self, observations):
+            return super().ids(np.zeros_like(observations))
+
+    env = InternedVectorEnv([lambda: make_env(task="letter-1")] * 2, EverythingIsOne())
+    assert env.reset()[0].tolist() == env.step([1, 2])[0].tolist() == [0, 0]
+
+
+def test_what_an_environment_must_offer_is_said():
+    env = InternedVectorEnv([lambda: Unlabelled(make_env(task="letter-1"))])
+    env.reset()
+    for _ in range(199):
+        env.step([0])
+    with pytest.raises(KeyError, match="environment 0 ended an episode without info"):
+        env.step([0])
+    with pytest.raises(TypeError, match="only Discrete actions"):
+        InternedVectorEnv([lambda: gymnasium.make("Pendulum-v1")])
+    single = make_env(task="letter-1")
+    assert isinstance(single, GridEnv)
+    with pytest.raises(ValueError, match="appears twice"):
+        InternedVectorEnv([single, single])
+    with pytest.raises(ValueError, match="other spaces"):
+        InternedVectorEnv([single, make_env(task="letter-1", observation="id")])
+    with pytest.raises(ValueError, match="at least one"):
+        InternedVectorEnv([])
+    with pytest.raises(InvalidAction, match="0 to 3"):
+        env.step([7])
