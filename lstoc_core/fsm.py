@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from lstoc_core import plotting
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Word: TypeAlias = tuple[str, ...]
 Edge: TypeAlias = tuple[int, str, int]
@@ -27,8 +27,8 @@ class DeterministicTable:
     """An FSM as one integer table, for stepping many episodes at once: `state = table.next[state, symbol_index + 1]`.
 
     next: int32 [S, K+1], column 0 for a place without a symbol of the formula, column k+1 for symbols[k].
-    start: int32 [K+1], the state after the start place (same columns); `initial` is start[0]. A start on a symbol matters:
-    that symbol then cannot be the first of a sequence. accepting: bool [S]; an accepting state is never left.
+    start: int32 [K+1], the state after the start place (same columns); `initial` is start[0]. A start on a symbol
+    matters: it then cannot be the first of a sequence. accepting: bool [S]; an accepting state is never left.
     """
 
     next: NDArray[np.int32]
@@ -70,12 +70,17 @@ class FSM:
     @cached_property
     def leaving(self) -> Mapping[int, tuple[tuple[str, int], ...]]:
         """State -> its (symbol, target) pairs, sorted."""
-        return {state: tuple(sorted((g, v) for u, g, v in self.edges if u == state)) for state in self.states}
+        leaving: dict[int, list[tuple[str, int]]] = {state: [] for state in self.states}
+        for source, symbol, target in self.edges:
+            leaving[source].append((symbol, target))
+        return {state: tuple(sorted(pairs)) for state, pairs in leaving.items()}
 
     @cached_property
     def layer(self) -> Mapping[int, int]:
         """State -> number of edges on the longest path from v0 to it (reachable states only, in topological order)."""
-        sources: dict[int, set[int]] = {state: {u for u, _, v in self.edges if v == state} for state in self.states}
+        sources: dict[int, set[int]] = {state: set() for state in self.states}
+        for source, _, target in self.edges:
+            sources[target].add(source)
         try:
             order = tuple(TopologicalSorter(sources).static_order())
         except CycleError as error:
@@ -137,9 +142,7 @@ class FSM:
             if state in self.accepting:
                 paths[state].add(())
             if len(paths[state]) > limit:
-                raise ValueError(
-                    f"the formula describes more than {limit:,} sequences; pass a larger limit to list them"
-                )
+                raise ValueError(f"there are more than {limit:,} satisfying sequences; pass a larger limit")
         return tuple(sorted(paths[self.initial]))
 
     def minimal_sequences(self) -> tuple[Word, ...]:
@@ -167,9 +170,7 @@ class FSM:
         """
         found = list(islice(_symmetries(self.minimal_sequences()), limit + 1))
         if len(found) > limit:
-            raise ValueError(
-                f"more than {limit:,} automorphisms; interchangeable() gives the groups without listing them"
-            )
+            raise ValueError(f"there are more than {limit:,} automorphisms; interchangeable() gives their orbits")
         return tuple(sorted(found, key=lambda renaming: tuple(renaming.values())))
 
     def interchangeable(self) -> tuple[Word, ...]:
@@ -198,38 +199,37 @@ class FSM:
         for barred, reached in subsets:  # grows while it is read
             rows.append([])
             for visited in columns:
-                following = (
-                    barred,
-                    reached.union(
-                        target
-                        for state in reached
-                        for symbol, target in self.leaving[state]
-                        if symbol == visited and not (symbol == barred and state == self.initial)
-                    ),
+                advanced = reached.union(
+                    target
+                    for state in reached
+                    for symbol, target in self.leaving[state]
+                    if symbol == visited and not (symbol == barred and state == self.initial)
                 )
-                following = done if following[1] & self.accepting else following
+                following = done if advanced & self.accepting else (barred, advanced)
                 if following not in number:
                     number[following] = len(subsets)
                     subsets.append(following)
                 rows[-1].append(number[following])
-        following_state = np.array(rows)
+        table = np.array(rows)
         accepting = np.array([subset == done for subset in subsets])
         # Moore's refinement: states stay together as long as they accept alike and lead to states that are together.
         classes, count = accepting.astype(np.int64), 0
         while count < (count := len(np.unique(classes))):
-            signature = np.column_stack([classes, classes[following_state]])
+            signature = np.column_stack([classes, classes[table]])
             _, first, classes = np.unique(signature, axis=0, return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))  # number the classes as they were met, so that the start comes first
         members, classes = np.sort(first), rank[classes]
         return DeterministicTable(
-            next=classes[following_state[members]].astype(np.int32),
+            next=classes[table[members]].astype(np.int32),
             start=classes[: len(columns)].astype(np.int32),
             accepting=accepting[members],
             symbols=self.symbols,
         )
 
-    def draw(self, ax: Axes | None = None, title: str | None = None) -> Axes:
+    def draw(self, ax: "Axes | None" = None, title: str | None = None) -> "Axes":
         """Draw the machine from left to right: v0 with an incoming arrow, v_T with a double circle."""
+        from lstoc_core import plotting  # here, so that worlds and workers start without matplotlib
+
         texts: dict[tuple[int, int], list[str]] = defaultdict(list)
         for source, symbol, target in self.edges:
             texts[source, target].append(symbol)

@@ -129,8 +129,8 @@ _PARSER = Lark(_GRAMMAR, parser="lalr", start="alternatives", transformer=_Build
 def parse(text: str) -> "Formula":
     """Read a formula: symbols `[A-Za-z][A-Za-z0-9_]*`, `;` then, `&` or `∧` and, `|` or `∨` or, parentheses.
 
-    `;` binds tightest, then `&`, then `|`; all are left-associative. FormulaError marks the first bad character, or says
-    that the formula can never be satisfied (such as `a;a`).
+    `;` binds tightest, then `&`, then `|`; all are left-associative. FormulaError marks the first bad character, or
+    says that the formula can never be satisfied (such as `a;a`).
     """
     if not text.strip():
         raise FormulaError(text, 'the formula is empty: write at least one symbol, as in "a;b"')
@@ -139,10 +139,8 @@ def parse(text: str) -> "Formula":
     except UnexpectedInput as error:
         raise _explain(text, error) from None
     if not _ends(root):
-        raise FormulaError(
-            text,
-            "no sequence can satisfy this formula: `;` shares the middle place, so a symbol cannot follow itself directly",
-        )
+        reason = "no sequence can satisfy this formula: `;` shares the middle place, so no symbol can follow itself"
+        raise FormulaError(text, reason)
     return Formula(root)
 
 
@@ -156,10 +154,7 @@ def _explain(text: str, error: UnexpectedInput) -> FormulaError:
             open_parentheses.append(index)
         elif character == ")":
             open_parentheses.pop()
-    expected: Iterable[str] = (
-        error.allowed if isinstance(error, UnexpectedCharacters) else getattr(error, "expected", ())
-    )
-    operand = "SYMBOL" in (expected or ())
+    operand = "SYMBOL" in getattr(error, "allowed" if isinstance(error, UnexpectedCharacters) else "expected")
     wanted = "a symbol or '('" if operand else "';', '&' or '|'" + (" or ')'" if open_parentheses else "")
     if at_end:
         if operand:
@@ -199,7 +194,7 @@ def _join(one: frozenset[tuple[str, str]], two: frozenset[tuple[str, str]]) -> f
 
 @dataclass(frozen=True)
 class Formula:
-    """A task description φ. Made by `parse`; two formulas are equal when they are written the same up to parentheses."""
+    """A task description φ. Made by `parse`; equal when written the same up to needless parentheses."""
 
     root: Node
 
@@ -262,7 +257,7 @@ class _Satisfaction:
             self.places[symbol].append(index)
 
     def ends(self, node: Node, starts: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """The (one or two) decisive last places of the parts of the trace that begin in `starts` and satisfy the node."""
+        """The (one or two) decisive last places of those parts of the trace from `starts` on that satisfy the node."""
         starts = (0,) * bool(self.trace) if starts is None else starts
         if not starts:
             return ()
@@ -375,9 +370,9 @@ def _numbered(edges: set[Edge], accepting: set[int], symbols: Word) -> FSM:
     raw = FSM(states, 0, frozenset(accepting), tuple(sorted(edges)), symbols)
     number = {0: 0}
     for layer in range(1, raw.longest_path + 1):
-        entering = {s: min((number[u], g) for u, g, v in edges if v == s) for s in states if raw.layer[s] == layer}
-        for state in sorted(entering, key=entering.__getitem__):
-            number[state] = len(number)
+        entering = [(number[u], symbol, v) for u, symbol, v in edges if raw.layer[v] == layer]
+        for *_, state in sorted(entering):
+            number.setdefault(state, len(number))
     return FSM(
         states=tuple(sorted(number.values())),
         initial=0,

@@ -1,7 +1,8 @@
-"""One look for every figure: style, colours, deterministic files, layered graphs (FSMs, subgoal trees) and grid maps."""
+"""One look for every figure: style, colours, deterministic files, layered graphs (FSMs, subgoal trees), grid maps."""
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import matplotlib as mpl
@@ -40,7 +41,7 @@ def style() -> None:
     """Set matplotlib's defaults for the project; each notebook calls it once."""
     mpl.rcParams.update(
         {
-            "axes.prop_cycle": mpl.cycler(color=list(dict.fromkeys(PALETTE.values()))),
+            "axes.prop_cycle": plt.cycler(color=list(dict.fromkeys(PALETTE.values()))),
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.edgecolor": INK,
@@ -150,8 +151,8 @@ def draw_tree(
 ) -> Axes:
     """Draw the subgoal tree of the sequences (the paper's figure fsm_tree): their prefix tree, v0 at the left.
 
-    A node is named by its prefix, the root is (); it shows its last element unless `labels` says otherwise. A node where
-    a sequence ends has a double circle.
+    A node is named by its prefix, the root is (); it shows its last element unless `labels` says otherwise. A node
+    where a sequence ends has a double circle.
     """
     words = [tuple(sequence) for sequence in sequences]
     nodes = list(dict.fromkeys(word[:length] for word in words for length in range(len(word) + 1))) or [()]
@@ -169,13 +170,23 @@ def draw_tree(
     )
 
 
+def same_scale(axes: Iterable[Axes]) -> None:
+    """Give several layered drawings of one figure the same scale, each in the middle of its axes."""
+    axes = list(axes)
+    extents = [(ax.get_xlim(), ax.get_ylim()) for ax in axes]
+    width = max(right - left for (left, right), _ in extents) / 2
+    height = max(top - bottom for _, (bottom, top) in extents) / 2
+    for ax, (x, y) in zip(axes, extents, strict=True):
+        ax.set(xlim=np.mean(x) + np.array([-width, width]), ylim=np.mean(y) + np.array([-height, height]))
+
+
 def symbol_text(symbols: Iterable[Any]) -> str:
     """Symbols for an edge, as mathematics: b, w."""
     return "$" + r",\,".join(_math(symbol) for symbol in symbols) + "$"
 
 
 def _math(symbol: Any) -> str:
-    return r"\mathit{" + str(symbol).replace("_", r"\_") + "}"
+    return r"\mathit{" + symbol.replace("_", r"\_") + "}" if isinstance(symbol, str) else str(symbol)
 
 
 def _layout(
@@ -192,37 +203,37 @@ def _layout(
     for edge in edges:
         source, target = edge
         if layer[source] >= layer[target]:
-            raise ValueError(
-                f"edge {source!r} -> {target!r} must lead to a higher layer; it leads to layer {layer[target]}"
-            )
-        bends: list[Hashable] = [("bend", edge, column) for column in range(layer[source] + 1, layer[target])]
-        for bend, column in zip(bends, range(layer[source] + 1, layer[target]), strict=True):
-            items[column].append(bend)
+            raise ValueError(f"edge {source!r} -> {target!r} must lead to a higher layer than {layer[source]}")
+        bends: list[Hashable] = [("bend", edge, index) for index in range(layer[source] + 1, layer[target])]
+        for index, bend in enumerate(bends, start=layer[source] + 1):
+            items[index].append(bend)
         chains[edge] = [source, *bends, target]
     before, after = defaultdict(list), defaultdict(list)
     for chain in chains.values():
-        for item, following in zip(chain, chain[1:], strict=False):
+        for item, following in pairwise(chain):
             after[item].append(following)
             before[following].append(item)
-    columns = _ordered([items[column] for column in sorted(items)], before, after)
+    columns = _ordered([items[index] for index in sorted(items)], before, after)
 
     height = {item: -ROW * (row - (len(column) - 1) / 2) for column in columns for row, item in enumerate(column)}
-    for _ in range(30):  # each column in turn moves towards its neighbours, as far as its order and spacing allow
+    for _ in range(500):  # each column in turn moves towards its neighbours, as far as its order and spacing allow
+        old = dict(height)
         for column in (*columns, *reversed(columns)):
             near = [[height[other] for other in (*before[item], *after[item])] or [height[item]] for item in column]
             spaced = ROW * np.arange(len(column))
-            fitted = (
-                isotonic_regression(np.array([np.mean(each) for each in near]) + spaced, increasing=False).x - spaced
-            )
+            wanted, weights = np.array([np.mean(each) for each in near]), [len(each) for each in near]
+            fitted = isotonic_regression(wanted + spaced, weights=weights, increasing=False).x - spaced
             height.update(zip(column, fitted, strict=True))
-    place = {item: (float(column), float(height[item])) for column in sorted(items) for item in items[column]}
+        if max(abs(height[item] - old[item]) for item in height) < 1e-4:
+            break
+    place = {item: (float(index), float(height[item])) for index in items for item in items[index]}
     return {node: place[node] for node in layer}, {edge: [place[item] for item in chains[edge]] for edge in edges}
 
 
 def _ordered(
     columns: list[list[Hashable]], before: Mapping[Hashable, list[Hashable]], after: Mapping[Hashable, list[Hashable]]
 ) -> list[list[Hashable]]:
-    """The columns, each sorted from top to bottom such that few edges cross (barycentre sweeps; the best one is kept)."""
+    """The columns, each sorted from top to bottom such that few edges cross (barycentre sweeps, the best is kept)."""
 
     def crossings(columns: list[list[Hashable]]) -> int:
         row = {item: index for column in columns for index, item in enumerate(column)}
@@ -344,19 +355,22 @@ def draw_grid(
     ax.set(xticks=np.arange(columns + 1) - 0.5, yticks=np.arange(rows + 1) - 0.5, xticklabels=[], yticklabels=[])
     ax.grid(color="#d5dae0", linewidth=0.5)
     ax.tick_params(length=0)
+    ax.spines[:].set(visible=True, color="#d5dae0")
     for x, y in zip(*np.nonzero(np.asarray(walls).T), strict=True) if walls is not None else ():
         ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="#52606d", linewidth=0))
-    cell = 72 * ax.get_window_extent().width / ax.get_figure().dpi / columns  # points
+    box = ax.get_window_extent()
+    cell = 72 / ax.figure.dpi * min(box.width / columns, box.height / rows)  # points
+    named = list(outline.items()) if isinstance(outline, Mapping) else [("", place) for place in outline or ()]
     if annotate and cell > 12:
         for (y, x), value in np.ndenumerate(values):
             if np.isfinite(value):
                 ink = "white" if np.mean(image.cmap(image.norm(value))[:3]) < 0.5 else INK
-                ax.text(x, y, f"{value:.2g}", ha="center", va="center", fontsize=0.3 * cell, color=ink)
-    named = outline if isinstance(outline, Mapping) else {index: place for index, place in enumerate(outline or ())}
-    for name, (x, y) in named.items():
+                lower = 0.2 * any(place == (x, y) for name, place in named if name)  # leave room for the symbol
+                text = f"{value:.2f}" if abs(value) < 10 else f"{value:.0f}"
+                ax.text(x, y + lower, text, ha="center", va="center", fontsize=0.3 * cell, color=ink)
+    halo = patheffects.withStroke(linewidth=1.5, foreground="white")
+    for name, (x, y) in named:
         ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, linewidth=1.8, zorder=3))
-        if isinstance(outline, Mapping):
-            corner = {"fontsize": max(5, 0.34 * cell), "color": RED, "weight": "bold"}
-            halo = [patheffects.withStroke(linewidth=1.5, foreground="white")]
-            ax.text(x - 0.42, y - 0.42, name, ha="left", va="top", path_effects=halo, **corner)
+        corner = ax.text(x - 0.4, y - 0.45, name, ha="left", va="top", fontsize=max(5, 0.36 * cell), color=RED)
+        corner.set(weight="bold", path_effects=[halo])
     return image
