@@ -1,4 +1,4 @@
-"""Environments of one's own: the same behaviour as the table-driven ones, and clear words about what they must offer."""
+"""Environments of one's own: the behaviour of the table-driven ones, and clear words about what they must offer."""
 
 import gymnasium
 import numpy as np
