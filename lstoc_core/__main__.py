@@ -1,0 +1,5 @@
+"""`python -m lstoc_core`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,246 @@
+"""The command line: `python -m lstoc_core {reproduce,discover,label,bench,tasks}`, also installed as `lstoc`.
+
+Exit codes: 0 done, 1 a run failed, 2 the command cannot be understood (nothing was run). What is heavy to import is
+imported by the command that needs it, so that `--help` comes at once.
+"""
+
+import ast
+import difflib
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction, arg
+
+from . import paths
+from .executors import ONE_THREAD
+
+app = tyro.extras.SubcommandApp()
+
+
+class CommandError(Exception):
+    """The command line names something that does not exist or makes no sense: exit code 2."""
+
+
+@app.command
+def reproduce(
+    profile: Annotated[Literal["smoke", "quick", "paper", "saved"], arg(aliases=["-P"])] = "quick",
+    only: UseAppendAction[tuple[str, ...]] = (),
+    parameter: Annotated[UseAppendAction[tuple[tuple[str, str], ...]], arg(aliases=["-p"], metavar="NAME VALUE")] = (),
+    workers: int | None = None,
+    scheduler: str | None = None,
+) -> int:
+    """Run the notebooks and draw every figure and table of the paper.
+
+    Args:
+        profile: smoke: all code, no meaning; quick: small budgets; paper: the paper's; saved: draw committed runs.
+        only: A notebook (name or number) or a figure's name; may be repeated.
+        parameter: Give a notebook parameter another value; may be repeated.
+        workers: Processes to compute with; default: one for each core.
+        scheduler: Address of a dask cluster (tcp://host:port) to compute on instead.
+    """
+    from . import reproduce as driver
+
+    if workers is not None:
+        os.environ["LSTOC_WORKERS"] = str(workers)
+    if scheduler is not None:
+        os.environ["LSTOC_SCHEDULER"] = scheduler
+    try:
+        results = driver.reproduce(profile, only, {name: _literal(value) for name, value in parameter})
+    except driver.UsageError as error:
+        raise CommandError(str(error)) from error
+    print("\n" + driver.summary(results))
+    return 0 if all(result.ok for result in results) else 1
+
+
+@app.command
+def discover(
+    task: Positional[str],
+    method: Literal["guided", "forward"] = "guided",
+    seed: int = 0,
+    max_steps: int = 1_000_000,
+    solve: bool = False,
+    save: Path | None = None,
+    progress: bool = True,
+) -> int:
+    """Find the hidden subgoals of a task, their order and their names, from success or failure alone.
+
+    The exit code is 0 if they are exactly those of the task.
+
+    Args:
+        task: Name of the task; `lstoc tasks` lists them.
+        method: guided: counterexample-guided contrast (ours); forward: the paper's.
+        seed: Seed of everything random.
+        max_steps: Environment steps to give up after.
+        solve: Go on until the policy completes the task.
+        save: Write the result and its history there, as JSON.
+        progress: Show a progress bar.
+    """
+    chosen = _task(task)
+    os.environ.update(ONE_THREAD)
+    from .lstoc import discover as run
+    from .lstoc import score
+
+    found = run(chosen, method=method, seed=seed, max_steps=max_steps, solve=solve, progress=progress)
+    marks = score(found, chosen)
+    names = dict(found.labeling.mapping) if found.labeling else {}
+    print(f"{chosen.name}: {chosen.formula}")
+    for number, sequence in enumerate(found.sequences, 1):
+        print(f"  sequence {number}: {_arrow(sequence)}   {_arrow(names.get(key, '?') for key in sequence)}")
+    if not found.finished:
+        print(f"  not finished: {found.missing}")
+    print(f"  {found.trajectories:,} trajectories, {found.positives:,} of them successful; {found.env_steps:,} steps")
+    if solve:
+        print(f"  success rate of the policy {found.success_rate:.0%}")
+    print(f"  exact: {marks.exact}; key states found: {marks.found:.0%}; names correct: {marks.labels_correct}")
+    if save is not None:
+        result = {
+            "task": chosen.name,
+            "formula": str(chosen.formula),
+            "sequences": found.sequences,
+            "names": names,
+            "observations": {key.index: key.observation_id for key in found.key_states},
+            "score": asdict(marks),
+            **{name: getattr(found, name) for name in _SAVED},
+        }
+        save.parent.mkdir(parents=True, exist_ok=True)
+        save.write_text(json.dumps(_plain(result), indent=1, allow_nan=False) + "\n")
+        print(f"  saved to {save}")
+    return 0 if marks.exact else 1
+
+
+_SAVED = ("method", "seed", "finished", "missing", "trajectories", "positives", "env_steps", "success_rate", "history")
+
+
+@app.command
+def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
+    """Name the key states of discovered sequences by the formula they must satisfy.
+
+    For example: lstoc label "0 1 3" "2 3" --formula "((a;b)|c);d"
+
+    Args:
+        sequences: Each one a string of key-state indices, separated by spaces or commas.
+        formula: Temporal logic formula over the symbols.
+    """
+    from .labeling import LabelingError
+    from .labeling import label as solve
+    from .logic import FormulaError, parse
+
+    try:
+        indices = [tuple(int(key) for key in sequence.replace(",", " ").split()) for sequence in sequences]
+    except ValueError as error:
+        raise CommandError(f"a sequence is written as key-state indices, like '0 1 3': {error}") from error
+    if not indices or not all(indices):
+        raise CommandError("give at least one sequence, and no empty one, like: '0 1 3' '2 3'")
+    try:
+        fsm = parse(formula).fsm()
+    except FormulaError as error:
+        raise CommandError(str(error)) from error
+    try:
+        labeling = solve(indices, fsm)
+    except LabelingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    for key, symbol in sorted(labeling.mapping.items()):
+        print(f"{key}  {symbol}")
+    if labeling.redundant:
+        print(f"without a name (not needed by the formula): {', '.join(map(str, sorted(labeling.redundant)))}")
+    print("the only possible names" if labeling.unique else f"not the only names; others: {labeling.alternatives}")
+    return 0
+
+
+@app.command
+def bench(names: Positional[tuple[str, ...]] = (), quick: bool = False) -> int:
+    """Run benchmarks, all or those named; `make bench` installs first what they compare with.
+
+    Args:
+        names: Names of benchmarks, like envs for benchmarks/bench_envs.py.
+        quick: Smaller sizes: to see that they work, not to quote numbers.
+    """
+    known = {file.stem.removeprefix("bench_"): file for file in sorted((paths.ROOT / "benchmarks").glob("bench_*.py"))}
+    for name in names:
+        _known(name, known, "benchmark")
+    failed = []
+    for name in names or known:
+        print(f"== {name}", flush=True)
+        if subprocess.run([sys.executable, str(known[name]), *(["--quick"] if quick else [])]).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+@app.command
+def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
+    """List the tasks: formula, size, horizon, shortest solution, and how often a random walk succeeds.
+
+    Args:
+        measure: Measure again and write data/tasks.csv, instead of showing what it says.
+        episodes: Random-walk episodes for each task, when measuring.
+        seed: Seed of the random walks.
+    """
+    import pandas as pd
+
+    file = paths.DATA / "tasks.csv"
+    if measure:
+        from .envs.facts import task_table
+
+        task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
+    print(pd.read_csv(file).to_string(index=False))
+    return 0
+
+
+def main(args: list[str] | None = None) -> None:
+    """Parse the command line, run the command, and end the process with its exit code."""
+    try:
+        code = app.cli(prog="lstoc", description=__doc__.partition("\n")[0], args=args)
+    except CommandError as error:
+        print(f"lstoc: {error}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        print("lstoc: interrupted", file=sys.stderr)
+        code = 130
+    sys.exit(code)
+
+
+def _task(name: str) -> Any:
+    from .tasks import TASKS, TaskError
+
+    try:
+        return TASKS[name]
+    except TaskError as error:
+        raise CommandError(str(error)) from error
+
+
+def _known(name: str, known: Any, what: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, known) or sorted(known)
+        raise CommandError(f"unknown {what} {name!r}; near: {', '.join(near)}")
+
+
+def _literal(text: str) -> Any:
+    """A parameter's value: a Python literal, or else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _plain(value: Any) -> Any:
+    """The value in JSON's own types: numpy's numbers as Python's, NaN as null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _arrow(parts: Any) -> str:
+    return " → ".join(map(str, parts))

@@ -1,0 +1,210 @@
+"""Every figure of the paper from one command: run the notebooks headless with papermill, and check what they drew.
+
+Each notebook runs in a fresh kernel with the chosen profile; its executed copy goes to `build/<profile>/notebooks`, its
+figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`).
+"""
+
+import ast
+import contextlib
+import csv
+import difflib
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from . import paths
+from .executors import ONE_THREAD
+from .gallery import Item, read_paper_map, record_origin, write_gallery
+from .provenance import commit
+
+PROFILES = ("smoke", "quick", "paper", "saved")
+"""Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""
+
+
+class UsageError(ValueError):
+    """The request cannot be carried out as it stands; nothing has been run."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of one notebook: seconds it took, figures found of those promised, and why it failed if it did."""
+
+    notebook: str
+    seconds: float
+    figures: int
+    promised: int
+    status: str
+    error: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "ok"
+
+
+def reproduce(
+    profile: str = "quick", only: Sequence[str] = (), parameters: Mapping[str, Any] | None = None
+) -> list[Result]:
+    """Run the notebooks in order, all or those that `only` names, and write the gallery and a summary.
+
+    `only` holds notebook names or numbers, or names of figures. Beyond `profile`, `parameters` must be known to every
+    notebook that runs. A notebook that fails does not keep the others from running.
+    """
+    if profile not in PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
+    items = read_paper_map()
+    notebooks = select(sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb")), only, items)
+    values = {"profile": profile, **(parameters or {})}
+    for notebook in notebooks:
+        check_parameters(notebook, values)
+
+    build = paths.BUILD / profile
+    figures = build / "figures" if profile == "smoke" else paths.figures()
+    for directory in (build / "notebooks", figures):
+        directory.mkdir(parents=True, exist_ok=True)
+    results = []
+    for notebook in tqdm(notebooks, desc=f"profile {profile}", unit="notebook"):
+        promised = [file for item in items if item.notebook == notebook.stem for file in item.files]
+        result, made = run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
+        results.append(result)
+        tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
+        origin = {"notebook": notebook.stem, "profile": profile, "commit": commit()}
+        record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
+    write_gallery(figures, items)
+    _write_summary(build / "summary.csv", results)
+    return results
+
+
+def select(notebooks: Sequence[Path], only: Sequence[str], items: Sequence[Item]) -> list[Path]:
+    """The notebooks that names stand for: a stem ("04_contrastive"), a number ("4"), or the name of a paper item."""
+    if not notebooks:
+        raise UsageError(f"no notebooks in {paths.NOTEBOOKS}")
+    meaning: dict[str, str] = {}
+    for notebook in notebooks:
+        number, _, title = notebook.stem.partition("_")
+        meaning |= dict.fromkeys((notebook.stem, number, str(int(number)), title), notebook.stem)
+    stems = {notebook.stem for notebook in notebooks}
+    meaning |= {item.name: item.notebook for item in items if item.notebook in stems}
+    for name in only:
+        if name not in meaning:
+            near = difflib.get_close_matches(name, meaning, n=4) or sorted(stems)
+            raise UsageError(f"no notebook or figure is called {name!r}; near: {', '.join(near)}")
+    wanted = {meaning[name] for name in only} or stems
+    return [notebook for notebook in notebooks if notebook.stem in wanted]
+
+
+def check_parameters(notebook: Path, values: Mapping[str, Any]) -> None:
+    """Raise if the notebook does not know a parameter: papermill itself would only warn, and run with the default."""
+    import papermill
+
+    known = papermill.inspect_notebook(str(notebook))
+    if not known:
+        raise UsageError(f"{notebook.name} has no cell tagged 'parameters', or no parameter in it")
+    for name, value in values.items():
+        if name not in known:
+            raise UsageError(
+                f"{notebook.name} has no parameter {name!r}, it has {', '.join(known)}; "
+                "choose the notebooks that have it with --only"
+            )
+        default = ast.literal_eval(known[name]["default"])
+        if default is not None and not isinstance(value, (int, float) if isinstance(default, float) else type(default)):
+            raise UsageError(f"{notebook.name}: {name} is {type(default).__name__} (now {default!r}), not {value!r}")
+
+
+def run_notebook(
+    notebook: Path, copy: Path, values: Mapping[str, Any], figures: Path, promised: Sequence[str]
+) -> tuple[Result, list[str]]:
+    """Run one notebook; the result, and the promised figures that it drew anew."""
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    before = {file: _changed(figures / file) for file in promised}
+    progress = copy.with_suffix(".progress")
+    environment = ONE_THREAD | {"LSTOC_FIGURES": str(figures), "LSTOC_PROGRESS": str(progress)}
+    start = time.perf_counter()
+    error = ""
+    try:
+        with _environment(environment), _shown(progress):
+            papermill.execute_notebook(
+                str(notebook),
+                str(copy),
+                parameters=dict(values),
+                kernel_name="python3",
+                cwd=str(notebook.parent),
+                progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
+            )
+    except PapermillExecutionError as failure:
+        error = f"cell [{failure.exec_count}] of {copy}:{failure}"
+    except Exception as failure:  # a kernel that died, say: one notebook must not keep the others from running
+        error = f"{type(failure).__name__}: {failure}"
+    seconds = time.perf_counter() - start
+    made = [file for file in promised if _changed(figures / file) not in (None, before[file])]
+    missing = [file for file in promised if file not in made]
+    status = "failed" if error else "figures missing" if missing else "ok"
+    error = error or ("not drawn: " + ", ".join(missing) if missing else "")
+    return Result(notebook.stem, round(seconds, 1), len(made), len(promised), status, error), made
+
+
+def summary(results: Sequence[Result]) -> str:
+    """A table of notebook, time, figures and status, and after it what went wrong."""
+    width = max(len(result.notebook) for result in results)
+    lines = [f"{'notebook':{width}}  {'time':>8}  {'figures':>7}  status"]
+    for result in results:
+        drawn = f"{result.figures}/{result.promised}"
+        lines.append(f"{result.notebook:{width}}  {result.seconds:6.1f} s  {drawn:>7}  {result.status}")
+    failures = [f"\n{result.notebook}: {result.status}: {result.error}" for result in results if not result.ok]
+    return "\n".join([*lines, *failures])
+
+
+def _write_summary(file: Path, results: Sequence[Result]) -> None:
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(asdict(results[0])))
+        writer.writeheader()
+        writer.writerows(asdict(result) for result in results)
+
+
+def _changed(file: Path) -> int | None:
+    return file.stat().st_mtime_ns if file.exists() else None
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables for the kernels that start meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _shown(progress: Path) -> Iterator[None]:
+    """Show the line that a computation inside the notebook keeps up to date, below the bars."""
+    progress.unlink(missing_ok=True)
+    ended = threading.Event()
+
+    def show() -> None:
+        with tqdm(bar_format="{desc}", position=2, leave=False, disable=None) as line:
+            while not ended.wait(0.5):
+                if progress.exists():
+                    line.set_description_str(progress.read_text())
+
+    thread = threading.Thread(target=show)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+        progress.unlink(missing_ok=True)

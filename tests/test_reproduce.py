@@ -1,0 +1,177 @@
+"""reproduce.py and gallery.py on tiny notebooks in a directory of their own."""
+
+import csv
+import json
+from html.parser import HTMLParser
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from lstoc_core import gallery, paths
+from lstoc_core import reproduce as driver
+
+DRAW = """
+import os, pathlib
+directory = pathlib.Path(os.environ["LSTOC_FIGURES"])
+for name in {files}:
+    (directory / name).write_text(f"{{profile}} {{seed}}")
+"""
+MAP = """
+| Item | What it shows | Notebook | Function | Files |
+|---|---|---|---|---|
+| Figure `first` | A & B < C | `00_good` | `f` | `first.pdf` `first.png` |
+| Algorithm `thinking` | Nothing to see | `00_good` | `g` | — |
+| Figure `second` | Broken | `01_broken` | `h` | `second.png` |
+| Table `third` | Forgotten | `02_forgetful` | `h` | `third.png` `third.csv` |
+| Figure `later` | Not yet | `09_later` (planned) | `h` | `later.png` |
+"""
+
+
+def write(name, *sources, tags=("parameters",), parameters='profile = "saved"\nseed = 0'):
+    cells = [new_markdown_cell("# A title"), new_code_cell(parameters, metadata={"tags": list(tags)})]
+    notebook = new_notebook(cells=[*cells, *map(new_code_cell, sources)])
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(notebook, paths.NOTEBOOKS / f"{name}.ipynb")
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path, monkeypatch):
+    for name in ("NOTEBOOKS", "BUILD"):
+        monkeypatch.setattr(paths, name, tmp_path / name.lower())
+    monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path / "figures"))
+    paths.NOTEBOOKS.mkdir()
+    paper_map = tmp_path / "paper_map.md"
+    paper_map.write_text(MAP)
+    monkeypatch.setattr(driver, "read_paper_map", lambda: gallery.read_paper_map(paper_map))
+    return tmp_path
+
+
+def test_one_good_one_broken_one_forgetful(tmp_path):
+    """The whole command, once: what works is drawn, what does not is named, and nothing stops the others."""
+    write("00_good", DRAW.format(files=["first.pdf", "first.png"]), "assert os.environ['OMP_NUM_THREADS'] == '1'")
+    write("01_broken", "x = 1", "def f():\n    raise RuntimeError('the reason')\nf()", "print('never')")
+    write("02_forgetful", DRAW.format(files=["third.csv"]))
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    (figures / "third.png").write_text("old")
+
+    results = driver.reproduce("quick", parameters={"seed": 7})
+
+    assert [(r.notebook, r.status, r.figures, r.promised) for r in results] == [
+        ("00_good", "ok", 2, 2),
+        ("01_broken", "failed", 0, 1),
+        ("02_forgetful", "figures missing", 1, 2),
+    ]
+    assert (figures / "first.png").read_text() == "quick 7"
+    assert "cell [4]" in results[1].error
+    assert "RuntimeError: the reason" in results[1].error
+    assert results[2].error == "not drawn: third.png", "a figure left over from before must not count"
+    text = driver.summary(results)
+    assert "01_broken: failed: cell [4]" in text
+    assert "02_forgetful: figures missing: not drawn: third.png" in text
+
+    build = paths.BUILD / "quick"
+    assert sorted(path.name for path in (build / "notebooks").iterdir()) == [
+        "00_good.ipynb",
+        "01_broken.ipynb",
+        "02_forgetful.ipynb",
+    ]
+    with (build / "summary.csv").open() as file:
+        assert [row["status"] for row in csv.DictReader(file)] == ["ok", "failed", "figures missing"]
+    record = json.loads((figures / "provenance.json").read_text())
+    assert set(record) == {"first.pdf", "first.png", "third.csv"}
+    assert record["first.png"]["notebook"] == "00_good"
+    assert record["first.png"]["profile"] == "quick"
+    check_gallery(figures)
+
+
+def check_gallery(figures):
+    """Every item is on the page, every link and picture exists, and the text is valid."""
+    page = (figures / "index.html").read_text()
+    seen = {"links": set(), "sections": set(), "open": []}
+
+    class Reader(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            values = dict(attributes)
+            seen["links"] |= {values[name] for name in ("href", "src") if name in values}
+            seen["sections"] |= {values["id"]} if tag == "section" else set()
+            if tag not in ("meta", "img"):
+                seen["open"].append(tag)
+
+        def handle_endtag(self, tag):
+            assert seen["open"].pop() == tag
+
+    Reader().feed(page)
+    assert seen["open"] == []
+    assert seen["sections"] == {"first", "thinking", "second", "third", "later"}
+    assert seen["links"] == {"first.pdf", "first.png", "third.png", "third.csv"}
+    assert all((figures / link).exists() for link in seen["links"])
+    assert "A &amp; B &lt; C" in page
+    assert page.count("not drawn yet") == 2
+    assert "profile quick" in page
+
+
+def test_smoke_leaves_the_committed_figures_alone(tmp_path):
+    write("00_good", DRAW.format(files=["first.pdf", "first.png"]))
+    (result,) = driver.reproduce("smoke")
+    assert result.ok
+    assert (paths.BUILD / "smoke/figures/first.png").read_text() == "smoke 0"
+    assert (paths.BUILD / "smoke/figures/index.html").exists()
+    assert not (tmp_path / "figures").exists() or not any((tmp_path / "figures").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("only", "stems"),
+    [
+        ([], ["00_good", "04_more"]),
+        (["00_good"], ["00_good"]),
+        (["4"], ["04_more"]),
+        (["04", "good"], ["00_good", "04_more"]),
+        (["first"], ["00_good"]),
+    ],
+)
+def test_only_takes_names_numbers_and_figures(only, stems):
+    write("00_good")
+    write("04_more")
+    notebooks = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
+    assert [path.stem for path in driver.select(notebooks, only, driver.read_paper_map())] == stems
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "fast"}, "unknown profile 'fast'; there are smoke, quick"),
+        ({"only": ["frist"]}, "'frist'; near: first"),
+        ({"only": ["later"]}, "'later'"),
+        ({"parameters": {"sede": 1}}, "no parameter 'sede', it has profile, seed"),
+        ({"parameters": {"seed": "one"}}, "seed is int"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_runs(arguments, message):
+    write("00_good", "raise AssertionError('was run')")
+    with pytest.raises(driver.UsageError, match=message):
+        driver.reproduce(**arguments)
+    assert not paths.BUILD.exists()
+
+
+@pytest.mark.parametrize("case", [{"tags": ()}, {"parameters": "# nothing"}])
+def test_a_notebook_without_parameters_is_refused(case):
+    write("00_good", **case)
+    with pytest.raises(driver.UsageError, match=r"00_good\.ipynb has no cell tagged 'parameters'"):
+        driver.reproduce("smoke")
+
+
+def test_no_notebooks_is_an_error():
+    with pytest.raises(driver.UsageError, match="no notebooks"):
+        driver.reproduce("smoke")
+
+
+def test_a_malformed_row_of_the_map_is_named(tmp_path):
+    file = tmp_path / "bad.md"
+    file.write_text("| Figure `x` | caption | somewhere | `f` | `x.png` |")
+    with pytest.raises(ValueError, match=r"bad\.md.*somewhere"):
+        gallery.read_paper_map(file)
+    file.write_text("nothing here")
+    with pytest.raises(ValueError, match="names no figure"):
+        gallery.read_paper_map(file)
