@@ -18,9 +18,9 @@ sum, and the objective is not concave; its optimum is found numerically on the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ from lstoc_core.trajectories import TrajectoryStore, first_occupancy
 Objective = Literal["lstoc", "baseline1", "baseline2"]
 GAMMA = 0.99
 """Discount of temporal geometric sampling; the paper takes that of the environment and does not say which."""
+CODE = 32
+"""Dimensions of the random directions that stand for ids without a representation."""
 RIDGE = 1e-3
 """Penalty on mean f² in Baseline 2, whose optimum would otherwise lie at minus infinity for useless states."""
 
@@ -187,8 +189,8 @@ def train_importance(
 ) -> NDArray[np.float64]:
     """Train `restarts` networks f_omega on each contrast, all at once: [contrasts, restarts, num_ids].
 
-    representation: o_theta of each id [num_ids, d] (`represent`); None gives each id a random direction in 128
-    dimensions, enough where ids are told apart by bytes.
+    representation: o_theta of each id [num_ids, d] (`represent`); None gives each id a random direction, which is
+    enough where observations are told apart by their bytes.
     iterations, lr, positives_per_step, negatives_per_step: the paper's L, rate, 1 and B; in Baseline 2, the numbers of
     positive and negative trajectories of a step. anneal: let the rate fall to zero, so that f settles.
     log: maximise the log of the paper's ratio; False: the ratio as printed. hidden: 128, in Crafter 256.
@@ -200,21 +202,25 @@ def train_importance(
     if any(c.objective != objective or len(c.positive) != num_ids for c in contrasts):
         raise ValueError("contrasts that train together share the objective and the table of observations")
     if representation is None:
-        representation = np.random.default_rng(seed).standard_normal((num_ids, 128), np.float32)
+        representation = np.random.default_rng(seed).standard_normal((num_ids, CODE), np.float32)
     inputs = nn.functional.normalize(torch.as_tensor(representation).flatten(1).float(), dim=1)
     inputs *= inputs.shape[1] ** 0.5  # components of order one, as the initial weights expect
     if len(inputs) != num_ids:
         raise ValueError(f"the representation has {len(inputs)} rows for a table of {num_ids} observations")
     network = _Networks([np.random.default_rng([seed, 0, r]) for r in range(restarts)] * len(contrasts), inputs, hidden)
     rngs = [np.random.default_rng([seed, 1, r]) for r in range(restarts)]
-    losses = _set_losses if objective == "baseline2" else _state_losses
-    loss = losses(contrasts, rngs, positives_per_step, negatives_per_step, log)
+    drawn = (contrasts, rngs, iterations, positives_per_step, negatives_per_step)
+    losses = (
+        (_set_loss(network, *sets, log) for sets in _draw_sets(*drawn))
+        if objective == "baseline2"
+        else (_state_loss(network, ids, log) for ids in _draw_states(*drawn))
+    )
     optimiser = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
-    for iteration in range(iterations):
+    for iteration, loss in enumerate(losses):
         if anneal:
             optimiser.param_groups[0]["lr"] = lr * (1 - iteration / iterations)
         optimiser.zero_grad(set_to_none=True)
-        loss(network).sum().backward()
+        loss.sum().backward()
         optimiser.step()
     with torch.no_grad():
         values = network.table().double().numpy().reshape(len(contrasts), restarts, num_ids)
@@ -228,72 +234,93 @@ class _Networks(nn.Module):
 
     def __init__(self, rngs: Sequence[np.random.Generator], inputs: Tensor, hidden: int) -> None:
         super().__init__()
-        self.inputs = inputs
-        shapes = {"weight": (inputs.shape[1], hidden), "bias": (1, hidden), "out": (hidden, 1)}
-        bounds = {"weight": inputs.shape[1] ** -0.5, "bias": inputs.shape[1] ** -0.5, "out": hidden**-0.5}
-        drawn: dict[str, list[NDArray[np.float32]]] = {name: [] for name in shapes}
-        for rng in rngs:
-            for name, shape in shapes.items():
-                drawn[name].append(rng.uniform(-bounds[name], bounds[name], shape).astype(np.float32))
-        self.weight, self.bias, self.out = (nn.Parameter(torch.as_tensor(np.stack(each))) for each in drawn.values())
+        self.inputs = nn.functional.pad(inputs, (0, 1), value=1.0)  # the last weight is the bias
+        bounds = inputs.shape[1] ** -0.5, hidden**-0.5
+        weight = [rng.uniform(-bounds[0], bounds[0], (inputs.shape[1] + 1, hidden)) for rng in rngs]
+        out = [rng.uniform(-bounds[1], bounds[1], hidden) for rng in rngs]
+        self.weight, self.out = (nn.Parameter(torch.as_tensor(np.stack(each)).float()) for each in (weight, out))
 
     def forward(self, ids: Tensor) -> Tensor:
         """f of each network's own ids [K, m] -> [K, m]; many ids are looked up in f of the table."""
-        return self._read(self.inputs[ids]) if ids.shape[1] < len(self.inputs) else self.table().gather(1, ids)
+        if ids.shape[1] >= len(self.inputs):
+            return self.table().gather(1, ids)
+        return _Perceptron.apply(self.inputs[ids], self.weight, self.out)
 
     def table(self) -> Tensor:
         """f of all ids: [K, num_ids]."""
-        return self._read(self.inputs.expand(len(self.weight), -1, -1))
-
-    def _read(self, rows: Tensor) -> Tensor:
-        return torch.bmm(torch.baddbmm(self.bias, rows, self.weight).relu(), self.out)[:, :, 0]
+        return _Perceptron.apply(self.inputs.expand(len(self.weight), -1, -1), self.weight, self.out)
 
 
-_Loss = Callable[[_Networks], Tensor]
+class _Perceptron(torch.autograd.Function):
+    """relu(rows · weight) · out of K networks: [K, m, d], [K, d, h], [K, h] -> [K, m].
+
+    The gradient is the ordinary one, rearranged. Let a be the gradient at row i where hidden unit j is active, else 0,
+    and G = rowsᵀ a: then `weight` gets G · out and `out` gets Σ G · weight. One large product instead of three.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
+        hidden = torch.bmm(rows, weight).relu_()
+        ctx.save_for_backward(rows, weight, out, hidden)
+        return torch.bmm(hidden, out[:, :, None])[:, :, 0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor]:
+        rows, weight, out, hidden = ctx.saved_tensors
+        active = torch.ops.aten.threshold_backward(gradient[:, :, None].expand_as(hidden), hidden, 0)
+        product = torch.bmm(rows.transpose(1, 2), active)
+        return None, product * out[:, None], (product * weight).sum(1)
 
 
-def _state_losses(
-    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], positives: int, negatives: int, log: bool
-) -> _Loss:
-    """Objective (2), negated: a positive state against B negative ones, the mean over such groups, for each network."""
-    tables = [(_inverse_cdf(c.positive), _inverse_cdf(c.negative)) for c in contrasts]
-    chunk = max(1, 2**22 // (len(contrasts) * len(rngs) * positives * (1 + negatives)))
-    ready: list[Tensor] = []
+def _state_loss(network: _Networks, ids: Tensor, log: bool) -> Tensor:
+    """Objective (2), negated: the mean over groups of one positive and B negative ids [K, groups, 1 + B] -> [K]."""
+    f = network(ids.flatten(1)).view(ids.shape)
+    share = f[:, :, 0] - f.logsumexp(2)
+    return -(share if log else share.exp()).mean(1)
 
-    def draw() -> list[Tensor]:
-        uniform = [rng.random((chunk, positives, 1 + negatives)) for rng in rngs]  # the same for all contrasts
-        ids = np.empty((chunk, len(contrasts), len(rngs), positives, 1 + negatives), np.int64)
+
+def _set_loss(network: _Networks, positive: Tensor, negative: Tensor, log: bool) -> Tensor:
+    """Objective (1), negated: the mean over all pairs of a positive and a negative set [K, sets, num_ids] -> [K]."""
+    f = network.table()
+    difference = _log_sum(f, positive)[:, :, None] - _log_sum(f, negative)[:, None, :]
+    return RIDGE * f.square().mean(1) - _share(difference, log).mean((1, 2))
+
+
+def _draw_states(
+    contrasts: Sequence[Contrast],
+    rngs: Sequence[np.random.Generator],
+    iterations: int,
+    positives: int,
+    negatives: int,
+) -> Iterator[Tensor]:
+    """Ids of each step, [K, positives, 1 + negatives], positive ones first; contrasts share random numbers."""
+    tables = [(_Alias(c.positive), _Alias(c.negative)) for c in contrasts]
+    chunk = max(1, 2**18 // (len(contrasts) * len(rngs) * positives * (1 + negatives)))
+    for begin in range(0, iterations, chunk):
+        steps = min(chunk, iterations - begin)
+        uniform = np.stack([rng.random((steps, positives, 1 + negatives)) for rng in rngs], axis=1)
+        ids = np.empty((steps, len(contrasts), *uniform.shape[1:]), np.int64)
         for c, (positive, negative) in enumerate(tables):
-            for r, u in enumerate(uniform):
-                ids[:, c, r, :, 0], ids[:, c, r, :, 1:] = positive(u[:, :, 0]), negative(u[:, :, 1:])
-        return list(torch.as_tensor(ids).flatten(3).flatten(1, 2).flip(0))
-
-    def loss(network: _Networks) -> Tensor:
-        if not ready:
-            ready.extend(draw())
-        f = network(ready.pop()).unflatten(1, (positives, 1 + negatives))
-        share = f[:, :, 0] - f.logsumexp(2)
-        return -(share if log else share.exp()).mean(1)
-
-    return loss
+            ids[:, c, ..., 0], ids[:, c, ..., 1:] = positive(uniform[..., 0]), negative(uniform[..., 1:])
+        yield from torch.as_tensor(ids).flatten(1, 2)
 
 
-def _set_losses(
-    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], positives: int, negatives: int, log: bool
-) -> _Loss:
-    """Objective (1), negated, over all pairs of a batch of positive and a batch of negative trajectories, [K]."""
+def _draw_sets(
+    contrasts: Sequence[Contrast],
+    rngs: Sequence[np.random.Generator],
+    iterations: int,
+    positives: int,
+    negatives: int,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Sets of each step: [K, positives, num_ids] and [K, negatives, num_ids]; contrasts share random numbers."""
     sets = [[torch.as_tensor(each) for each in (c.positive_sets, c.negative_sets)] for c in contrasts]
-
-    def loss(network: _Networks) -> Tensor:
-        f = network.table()
+    for _ in range(iterations):
         uniform = torch.as_tensor(np.stack([rng.random(positives + negatives) for rng in rngs]))
-        p, n = (
-            _log_sum(f, torch.cat([pair[i][(part * len(pair[i])).long()] for pair in sets]))
-            for i, part in enumerate(uniform.split([positives, negatives], dim=1))
+        first, second = uniform.split([positives, negatives], dim=1)
+        yield (
+            torch.cat([positive[(first * len(positive)).long()] for positive, _ in sets]),
+            torch.cat([negative[(second * len(negative)).long()] for _, negative in sets]),
         )
-        return RIDGE * f.square().mean(1) - _share(p[:, :, None] - n[:, None, :], log).mean((1, 2))
-
-    return loss
 
 
 def _log_sum(f: Tensor, sets: Tensor) -> Tensor:
@@ -307,11 +334,29 @@ def _share(difference: Tensor, log: bool) -> Tensor:
     return nn.functional.logsigmoid(difference) if log else difference.sigmoid()
 
 
-def _inverse_cdf(distribution: NDArray[np.floating]) -> Callable[[NDArray], NDArray[np.int64]]:
-    """Turns uniform numbers into ids drawn from the distribution; ids of probability zero never come."""
-    support = np.flatnonzero(distribution)
-    cumulative = np.cumsum(distribution[support])[:-1] / distribution.sum()
-    return lambda uniform: support[np.searchsorted(cumulative, uniform, side="right")]
+class _Alias:
+    """Turns uniform numbers into ids drawn from a distribution, at a constant cost each (Walker's alias method).
+
+    Slot i of n equally likely ones holds id i with probability `keep[i]`, else the id `other[i]`.
+    """
+
+    def __init__(self, distribution: NDArray[np.floating]) -> None:
+        self.keep = distribution * (len(distribution) / distribution.sum())
+        self.other = np.arange(len(distribution))
+        small, large = (list(np.flatnonzero(part)) for part in (self.keep < 1, self.keep >= 1))
+        rest = self.keep.copy()
+        while small and large:
+            i, j = small.pop(), large[-1]
+            self.other[i] = j
+            rest[j] -= 1 - rest[i]
+            self.keep[i] = rest[i]
+            if rest[j] < 1:
+                small.append(large.pop())
+
+    def __call__(self, uniform: NDArray[np.floating]) -> NDArray[np.int64]:
+        place = uniform * len(self.keep)
+        slot = place.astype(np.int64)
+        return np.where(place - slot < self.keep[slot], slot, self.other[slot])
 
 
 def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:
