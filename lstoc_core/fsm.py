@@ -136,14 +136,16 @@ class FSM:
 
     def sequences(self, limit: int = 1_000_000) -> tuple[Word, ...]:
         """All satisfying sequences, sorted; ValueError when there are more than `limit` paths."""
-        paths: dict[int, set[Word]] = {}
+        count: dict[int, int] = {}
+        words: dict[int, set[Word]] = {}
         for state in reversed(self.layer):
-            paths[state] = {(g, *rest) for g, target in self.leaving[state] for rest in paths[target]}
-            if state in self.accepting:
-                paths[state].add(())
-            if len(paths[state]) > limit:
-                raise ValueError(f"there are more than {limit:,} satisfying sequences; pass a larger limit")
-        return tuple(sorted(paths[self.initial]))
+            count[state] = (state in self.accepting) + sum(count[target] for _, target in self.leaving[state])
+        if count[self.initial] > limit:
+            raise ValueError(f"{count[self.initial]:,} paths lead to acceptance, more than the limit of {limit:,}")
+        for state in reversed(self.layer):
+            words[state] = {(symbol, *rest) for symbol, target in self.leaving[state] for rest in words[target]}
+            words[state] |= {()} if state in self.accepting else set()
+        return tuple(sorted(words[self.initial]))
 
     def minimal_sequences(self) -> tuple[Word, ...]:
         """The satisfying sequences that contain no other one as a subsequence, sorted."""

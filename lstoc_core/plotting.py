@@ -329,7 +329,8 @@ def _draw_node(ax: Axes, place: tuple[float, float], text: str, *, colour: str, 
             clip_on=False,
             zorder=2,
         )
-    ax.annotate(text, place, ha="center", va="center", fontsize=10.5, color=colour, zorder=3)
+    fitting = 1.5 * NODE_RADIUS / max(TextPath((0, 0), text, size=1).get_extents().width, 0.1) if text.strip() else 1.0
+    ax.annotate(text, place, ha="center", va="center", fontsize=min(10.5, fitting), color=colour, zorder=3)
 
 
 # --- grid maps --------------------------------------------------------------------------------------------------------
