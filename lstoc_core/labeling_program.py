@@ -1,0 +1,283 @@
+"""The integer linear program that names discovered key states (paper, appendix "Labeling Component of LSTOC").
+
+Given satisfying sequences of key states and the task's FSM, choose a symbol for each key state (binary v[k, l]) such
+that every sequence, element by element, walks the FSM from its first state to an accepting one (u). Three things
+differ from the page, each because the page cannot be meant as printed:
+
+* label5 is printed u[m,n,i,j] ≤ δ(i,l,j) v[k,l] *for all* k and l. Then one symbol without an edge i → j forbids the
+  step, whatever the key state is called: no program with two symbols is feasible (`as_printed=True` shows it). Meant is
+  the key state k(m,n) that the element visits, and *some* l. We give each edge (i, l, j) its own u and write
+  Σ_ij u[m,n,i,l,j] ≤ v[k(m,n),l]: the same mappings, fewer rows, and a tighter relaxation.
+* Waiting, u[m,n,i,i], is always allowed: the FSM has no loops of its own, key states without a symbol (bottlenecks)
+  must be passed somehow, and visits to other symbols are harmless in the paper's semantics.
+* The objective label7 is constant under label4. It begins to count when several key states may carry one symbol.
+
+For a given v the u's are a unit flow in a layered graph with 0/1 capacities, so they may be continuous: only the
+|Ŝ_K|·|G| mapping variables are integer. `possible_names` removes names that no mapping can use before that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
+from numpy.typing import NDArray
+
+from lstoc_core.logic import FSM
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.intp]
+Pairs = Iterable[tuple[int, int]]
+"""(row of a key state, column of a symbol): "this key state carries this symbol"."""
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """One task's satisfying sequences P_S as rows of key states, with its FSM's edges as (state, column, state)."""
+
+    words: tuple[tuple[int, ...], ...]
+    edges: tuple[tuple[int, int, int], ...]
+    num_states: int
+    initial: int
+    accepting: tuple[int, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[Sequence[int]], fsm: FSM, keys: Sequence[int], symbols: Sequence[str]) -> "Sequences":
+        """Key states and symbols become their places in `keys` and `symbols`; edges of other symbols lead nowhere."""
+        row, column = {key: i for i, key in enumerate(keys)}, {symbol: i for i, symbol in enumerate(symbols)}
+        state = {name: i for i, name in enumerate(fsm.states)}
+        return cls(
+            words=tuple(tuple(row[key] for key in word) for word in dict.fromkeys(map(tuple, words))),
+            edges=tuple((state[i], column[g], state[j]) for i, g, j in fsm.edges if g in column),
+            num_states=len(state),
+            initial=state[fsm.initial],
+            accepting=tuple(sorted(state[name] for name in fsm.accepting)),
+        )
+
+
+class LabelingProgram:
+    """The program for a number of tasks over the same key states and symbols, with cuts that can be added.
+
+    `allowed` (bool [keys, symbols]) says which names are open, `required` which are given; `many` lets several key
+    states carry one symbol.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Sequences],
+        allowed: Bools,
+        *,
+        required: Bools | None = None,
+        many: bool = False,
+        as_printed: bool = False,
+        solver: str = "HIGHS",
+        seed: int = 0,
+    ):
+        self.solver, self.options = solver, {"random_seed": seed, "threads": 1} if solver == cp.HIGHS else {}
+        self.allowed = cp.Parameter(allowed.shape, value=allowed.astype(float))
+        self.v = v = cp.Variable(allowed.shape, boolean=True)
+        self.constraints = [
+            cp.sum(v, axis=1) <= 1,  # label3: a key state carries at most one symbol
+            cp.sum(v, axis=0) >= 1 if many else cp.sum(v, axis=0) == 1,  # label4: a symbol has one key state
+            v <= self.allowed,
+        ]
+        if required is not None:
+            self.constraints += [v >= required]
+        for task in tasks:
+            self.constraints += _runs(task, v, allowed, as_printed)
+        self._make_room(16)
+
+    def _make_room(self, cuts: int) -> None:
+        """(Re)build the problem with room for this many cuts: parameters, so that solving again compiles nothing."""
+        self.cuts, self.used = np.zeros((cuts, self.v.size)), 0
+        self._cuts = cp.Parameter(self.cuts.shape)
+        self._most = cp.Parameter(cuts)
+        no_good = self._cuts @ cp.vec(self.v, order="C") <= self._most
+        self.problem = cp.Problem(cp.Minimize(cp.sum(self.v)), [*self.constraints, no_good])  # label7
+
+    def forbid(self, pairs: Pairs) -> None:
+        """No-good cut: not all of these pairs together, Σ v[k, l] ≤ |pairs| - 1."""
+        if self.used == len(self.cuts):
+            old = self.cuts
+            self._make_room(2 * len(old))
+            self.cuts[: len(old)], self.used = old, len(old)
+        key, symbol = np.array(list(pairs)).T
+        self.cuts[self.used, key * self.v.shape[1] + symbol] = 1
+        self.used += 1
+
+    def solve(self) -> list[tuple[int, int]] | None:
+        """The pairs of an optimal mapping, None when there is none; only these two answers of a solver count."""
+        self._cuts.value, self._most.value = self.cuts, np.maximum(self.cuts.sum(axis=1) - 1, 0)
+        self.problem.solve(solver=self.solver, **self.options)
+        if self.problem.status == cp.INFEASIBLE:
+            return None
+        if self.problem.status != cp.OPTIMAL:
+            raise RuntimeError(f"{self.solver} ended with status {self.problem.status!r}; try one of {mip_solvers()}")
+        return [(int(k), int(g)) for k, g in np.argwhere(np.asarray(self.v.value) > 0.5)]
+
+
+def mip_solvers() -> tuple[str, ...]:
+    """Installed solvers that can solve the program."""
+    return tuple(sorted(INSTALLED_MI_SOLVERS))
+
+
+def _runs(task: Sequences, v: cp.Variable, allowed: Bools, as_printed: bool) -> list[cp.Constraint]:
+    """label0, 1, 2, 5 and 6: every word of the task has a run u through the FSM that v permits.
+
+    An element is one visit (m, n), numbered through all words; a step is an edge i -l-> j or waiting in i (l = -1).
+    There is a u for each element and step that can lie on an accepting run: state i is not further from the start than
+    elements came before, an accepting state is not further from j than elements are left, and the name is allowed.
+    """
+    lengths = np.array([len(word) for word in task.words])
+    key = np.array([k for word in task.words for k in word])
+    word = np.repeat(np.arange(len(lengths)), lengths)
+    before = np.arange(len(key)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    left = lengths[word] - 1 - before
+    waits = [(state, -1, state) for state in range(task.num_states)]
+    source, symbol, target = np.array([*task.edges, *waits]).T
+    named = np.column_stack([allowed[key], np.ones(len(key), bool)])  # the last column is for -1: waiting
+    from_start, to_end = _distances(task)
+    open_ = (from_start[source] <= before[:, None]) & (to_end[target] <= left[:, None]) & named[:, symbol]
+    element, step = np.nonzero(open_)
+    i, l, j = source[step], symbol[step], target[step]  # noqa: E741 (the paper's indices)
+    m, n, last = word[element], before[element], left[element] == 0
+    u = cp.Variable(len(element), nonneg=True)
+
+    def total(group: Ints, where: Bools, groups: int) -> sp.csr_array:
+        """Matrix that sums, for each group, the u's for which `where` holds."""
+        at = np.flatnonzero(where)
+        return sp.csr_array((np.ones(len(at)), (group[at], at)), shape=(groups, len(element)))
+
+    every, moves = np.ones(len(element), bool), l >= 0
+    places, slots = len(key) * task.num_states, len(key) * v.shape[1]
+    arrive = total(element * task.num_states + j, ~last, places)
+    depart = total((element - 1) * task.num_states + i, n > 0, places)
+    used = np.unique((arrive + depart).nonzero()[0])
+    constraints = [
+        total(element, every, len(key)) @ u == 1,  # label0: each element makes one step
+        total(m, (n == 0) & (i == task.initial), len(lengths)) @ u == 1,  # label1: the first one leaves v0
+        arrive[used] @ u == depart[used] @ u,  # label2: a step begins where the previous one ended
+        total(m, last & np.isin(j, task.accepting), len(lengths)) @ u == 1,  # label6: the last one ends in U_F
+    ]
+    if not as_printed:
+        carries = cp.vec(v[key], order="C")
+        constraints += [total(element * v.shape[1] + l, moves, slots) @ u <= carries]  # label5: Σ_ij u ≤ v[k(m,n), l]
+    else:
+        edges = set(task.edges)
+        delta = np.array([[(a, g, b) in edges for g in range(v.shape[1])] for a, b in zip(i, j, strict=True)], float)
+        constraints += [u <= delta[:, g] * v[k, g] for k, g in np.ndindex(v.shape)]  # label5 as printed
+    return constraints
+
+
+def _distances(task: Sequences) -> tuple[Ints, Ints]:
+    """Fewest edges from v0 to each state, and from each state to an accepting one."""
+    far = task.num_states + 1  # more than any path has
+    from_start, to_end = np.full(task.num_states, far), np.full(task.num_states, far)
+    from_start[task.initial], to_end[list(task.accepting)] = 0, 0
+    source, _, target = np.array(task.edges).T
+    for _ in range(task.num_states):
+        np.minimum.at(from_start, target, from_start[source] + 1)
+        np.minimum.at(to_end, source, to_end[target] + 1)
+    return from_start, to_end
+
+
+# --- names that no mapping can use ------------------------------------------------------------------------------------
+
+
+def possible_names(tasks: Sequence[Sequences], allowed: Bools, *, many: bool = False) -> Bools:
+    """Of the allowed names those that may occur in a mapping, bool [keys, symbols]; no mapping is lost.
+
+    Probing: assume a name, or two, close what label3 and label4 then close, and see whether every word still has a run
+    when the other key states may be anything that is open. A name stays while it survives alone and, for every other
+    symbol, together with some key state that carries it. (Linear relaxations are weak here, this is not: 200 random
+    sequences over 12 symbols are decided by it alone, see the benchmark.)
+    """
+    while True:
+        pairs = np.argwhere(allowed)
+        alone = _survivors(tasks, [_assume(allowed, [tuple(pair)], many) for pair in pairs])
+        narrowed = np.zeros_like(allowed)
+        narrowed[tuple(pairs[alone].T)] = True
+        if np.array_equal(narrowed, allowed):
+            break
+        allowed = narrowed
+    if not allowed.any() or (allowed.sum(axis=0) == 1).all():
+        return allowed
+    key, symbol = pairs.T
+    first, second = np.nonzero(np.triu(key[:, None] != key, 1) & ((symbol[:, None] != symbol) | many))
+    both = [_assume(allowed, [tuple(pairs[a]), tuple(pairs[b])], many) for a, b in zip(first, second, strict=True)]
+    together = np.eye(len(pairs), dtype=np.float32)
+    together[first, second] = together[second, first] = _survivors(tasks, both)
+    allowed = np.zeros_like(allowed)
+    allowed[tuple(pairs[_consistent(together, np.eye(allowed.shape[1], dtype=np.float32)[symbol])].T)] = True
+    return allowed
+
+
+def _consistent(together: NDArray[np.float32], carries: NDArray[np.float32]) -> Bools:
+    """The names that can be completed pairwise: beside each, every symbol finds a name, itself completed in this way.
+
+    together: 0/1 [names, names], which two can be assumed at once. carries: 0/1 [names, symbols], a name's symbol.
+    """
+    alive = np.ones(len(together), bool)
+    while True:
+        before = together.copy()
+        for name in np.flatnonzero(alive):
+            beside = (together[name] > 0) & alive
+            while not (supported := ((together * beside) @ carries > 0).all(axis=1))[beside].all():
+                beside &= supported
+            alive[name] = beside[name]
+            together[name] = together[:, name] = beside
+        if np.array_equal(together, before):
+            return alive
+
+
+def _assume(allowed: Bools, pairs: Iterable[tuple[int, int]], many: bool) -> Bools:
+    """The names that stay open once these are chosen."""
+    left = allowed.copy()
+    for key, symbol in pairs:
+        left[key] = False
+        if not many:
+            left[:, symbol] = False
+    for key, symbol in pairs:
+        left[key, symbol] = True
+    return left
+
+
+def _survivors(tasks: Sequence[Sequences], probes: list[Bools]) -> Bools:
+    """For each probe (the open names): whether each symbol has a key state left and each word an accepting run."""
+    if not probes:
+        return np.zeros(0, bool)
+    open_ = np.array(probes)
+    survives = open_.any(axis=1).all(axis=1)
+    for task in tasks:
+        alive = np.flatnonzero(survives)
+        chunk = max(1, 2**20 // (task.num_states * (len(task.words) // 64 + 1)))  # keeps the states in the cache
+        for at in range(0, len(alive), chunk):
+            some = alive[at : at + chunk]
+            survives[some] = _have_runs(task, open_[some])
+    return survives
+
+
+def _have_runs(task: Sequences, open_: Bools) -> Bools:
+    """For each probe: whether each word has an accepting run. 64 words are stepped at once, as the bits of an integer.
+
+    open_: [probes, keys, symbols]. reached[state]: the words [probes, words / 64] that can be in the state.
+    """
+    length, num_words = max(map(len, task.words)), len(task.words)
+    visits = np.zeros((length, open_.shape[1], -(-num_words // 64) * 64), bool)  # element, key, word
+    for index, word in enumerate(task.words):
+        visits[np.arange(len(word)), word, index] = True
+    masks = np.packbits(visits, axis=-1).view(np.uint64)
+    everyone = np.packbits(np.arange(visits.shape[-1]) < num_words).view(np.uint64)
+    reached = np.zeros((task.num_states, len(open_), masks.shape[-1]), np.uint64)
+    reached[task.initial] = everyone
+    for mask in masks:
+        steps = [
+            np.bitwise_or.reduce(np.where(named[..., None], mask, 0), axis=1) for named in np.moveaxis(open_, 2, 0)
+        ]
+        before = reached.copy()
+        for i, g, j in task.edges:
+            reached[j] |= before[i] & steps[g]
+    finished = np.bitwise_or.reduce(reached[list(task.accepting)], axis=0)
+    return (finished == everyone).all(axis=1)
