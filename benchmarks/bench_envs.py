@@ -86,9 +86,8 @@ def main() -> None:
     print("Crafter's pixels are compared with MiniGrid's pixels, everything else with MiniGrid's 7×7×3 array.")
 
     slowest = min(value for (name, mode), value in best.items() if mode == "id" and "random" not in name)
-    print(
-        f"target {TARGET_ID_STEPS:,.0f} id-steps/s: {'met' if slowest >= TARGET_ID_STEPS else 'MISSED'} ({slowest:,.0f})"
-    )
+    verdict = "met" if slowest >= TARGET_ID_STEPS else "MISSED"
+    print(f"target {TARGET_ID_STEPS:,.0f} id-steps/s: {verdict} ({slowest:,.0f})")
     if ("MiniGrid", "array") in best:
         pairs = {"letter-2": "array", "office-2": "array", "crafter-2": "pixels"}
         least = min(best[name, "array"] / best["MiniGrid", kind] for name, kind in pairs.items())

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lstoc_core import maps
-from lstoc_core.logic import DeterministicTable, Formula, parse
+from lstoc_core.fsm import DeterministicTable
+from lstoc_core.logic import Formula, parse
 from lstoc_core.maps import Cell, MapError
 
 DOMAINS = ("letter", "office", "crafter", "robot", "rooms")
