@@ -223,9 +223,9 @@ def _consistent(together: NDArray[np.float32], carries: NDArray[np.float32]) -> 
     while True:
         before = together.copy()
         for name in np.flatnonzero(alive):
-            beside = (together[name] > 0) & alive
-            while not (supported := ((together * beside) @ carries > 0).all(axis=1))[beside].all():
-                beside &= supported
+            beside: Bools = (together[name] > 0) & alive
+            while (lost := beside & (((together * beside) @ carries) == 0).any(axis=1)).any():
+                beside &= ~lost
             alive[name] = beside[name]
             together[name] = together[:, name] = beside
         if np.array_equal(together, before):
@@ -249,7 +249,7 @@ def _survivors(tasks: Sequence[Sequences], probes: list[Bools]) -> Bools:
     if not probes:
         return np.zeros(0, bool)
     open_ = np.array(probes)
-    survives = open_.any(axis=1).all(axis=1)
+    survives = np.array([probe.any(axis=0).all() for probe in probes])
     for task in tasks:
         alive = np.flatnonzero(survives)
         chunk = max(1, 2**20 // (task.num_states * (len(task.words) // 64 + 1)))  # keeps the states in the cache
