@@ -1,5 +1,6 @@
 """One look for every figure: style, colours, deterministic files, layered graphs (FSMs, subgoal trees), grid maps."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -39,6 +40,7 @@ PALETTE: dict[str, str] = {
 
 def style() -> None:
     """Set matplotlib's defaults for the project; each notebook calls it once."""
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of dates inside Computer Modern, in every PDF
     mpl.rcParams.update(
         {
             "axes.prop_cycle": plt.cycler(color=list(dict.fromkeys(PALETTE.values()))),
