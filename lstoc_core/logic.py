@@ -331,7 +331,7 @@ def _construct(formula: Formula) -> FSM:
     useful = _closure({0}, follows) & _closure(set(lasts), {(v, u) for u, v in follows})
     edges = {(u, symbol_of[v], v) for u, v in follows if u in useful and v in useful}
     accepting = useful & set(lasts)
-    while twins := _twins(edges, accepting):
+    while twins := _twins(edges):
         edges = {(twins.get(u, u), symbol, twins.get(v, v)) for u, symbol, v in edges}
         accepting = {twins.get(state, state) for state in accepting}
     return _numbered(edges, accepting, formula.symbols)
@@ -350,15 +350,15 @@ def _closure(states: set[int], arrows: set[tuple[int, int]]) -> set[int]:
     return reached
 
 
-def _twins(edges: set[Edge], accepting: set[int]) -> dict[int, int]:
-    """State -> the state it can be merged into: equal leaving edges first, then (not for v_T) equal entering edges."""
+def _twins(edges: set[Edge]) -> dict[int, int]:
+    """State -> the state it can be merged into: equal leaving edges first (all last states: v_T), then entering."""
     leaving, entering = defaultdict(set), defaultdict(set)
     for source, symbol, target in edges:
         leaving[source].add((symbol, target))
         entering[target].add((symbol, source))
-    for edges_of, states in (leaving, entering.keys()), (entering, entering.keys() - accepting):
+    for edges_of in leaving, entering:
         same: dict[frozenset[tuple[str, int]], int] = {}
-        twins = {state: same.setdefault(frozenset(edges_of[state]), state) for state in sorted(states)}
+        twins = {state: same.setdefault(frozenset(edges_of[state]), state) for state in sorted(entering)}
         if twins := {state: twin for state, twin in twins.items() if state != twin}:
             return twins
     return {}
