@@ -49,7 +49,7 @@ bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs -
 	$(BIN)/python -m lstoc_core bench $(ARGS)
 
 notebooks: $(READY) ## Execute the notebooks in place with their default parameters, so that committed outputs are fresh
-	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.extra_arguments="['--log-level=ERROR']" \
 	  --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.preserve_cell_metadata_mask="{'tags'}" \
 	  --ClearMetadataPreprocessor.preserve_nb_metadata_mask="{'kernelspec', 'language_info'}" notebooks/*.ipynb
 

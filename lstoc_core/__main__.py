@@ -1,5 +1,5 @@
 """`python -m lstoc_core`."""
 
-from .cli import main
+from lstoc_core.cli import main
 
 main()

@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
-from . import paths
-from .executors import ONE_THREAD
+from lstoc_core import paths
+from lstoc_core.executors import ONE_THREAD
 
 app = tyro.extras.SubcommandApp()
 
@@ -45,7 +45,7 @@ def reproduce(
         workers: Processes to compute with; default: one for each core.
         scheduler: Address of a dask cluster (tcp://host:port) to compute on instead.
     """
-    from . import reproduce as driver
+    from lstoc_core import reproduce as driver
 
     if workers is not None:
         os.environ["LSTOC_WORKERS"] = str(workers)
@@ -84,8 +84,8 @@ def discover(
     """
     chosen = _task(task)
     os.environ.update(ONE_THREAD)
-    from .lstoc import discover as run
-    from .lstoc import score
+    from lstoc_core.lstoc import discover as run
+    from lstoc_core.lstoc import score
 
     found = run(chosen, method=method, seed=seed, max_steps=max_steps, solve=solve, progress=progress)
     marks = score(found, chosen)
@@ -128,9 +128,9 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
         sequences: Each one a string of key-state indices, separated by spaces or commas.
         formula: Temporal logic formula over the symbols.
     """
-    from .labeling import LabelingError
-    from .labeling import label as solve
-    from .logic import FormulaError, parse
+    from lstoc_core.labeling import LabelingError
+    from lstoc_core.labeling import label as solve
+    from lstoc_core.logic import FormulaError, parse
 
     try:
         indices = [tuple(int(key) for key in sequence.replace(",", " ").split()) for sequence in sequences]
@@ -143,15 +143,10 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
     except FormulaError as error:
         raise CommandError(str(error)) from error
     try:
-        labeling = solve(indices, fsm)
+        print(solve(indices, fsm))
     except LabelingError as error:
         print(error, file=sys.stderr)
         return 1
-    for key, symbol in sorted(labeling.mapping.items()):
-        print(f"{key}  {symbol}")
-    if labeling.redundant:
-        print(f"without a name (not needed by the formula): {', '.join(map(str, sorted(labeling.redundant)))}")
-    print("the only possible names" if labeling.unique else f"not the only names; others: {labeling.alternatives}")
     return 0
 
 
@@ -189,7 +184,7 @@ def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
 
     file = paths.DATA / "tasks.csv"
     if measure:
-        from .envs.facts import task_table
+        from lstoc_core.envs.facts import task_table
 
         task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
     print(pd.read_csv(file).to_string(index=False))
@@ -210,7 +205,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _task(name: str) -> Any:
-    from .tasks import TASKS, TaskError
+    from lstoc_core.tasks import TASKS, TaskError
 
     try:
         return TASKS[name]

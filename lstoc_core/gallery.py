@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from . import paths
+from lstoc_core import paths
 
 PAPER_MAP = paths.ROOT / "docs" / "paper_map.md"
 RECORD = "provenance.json"

@@ -12,10 +12,22 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
-from . import paths
+from lstoc_core import paths
 
 PACKAGE = __name__.partition(".")[0]
-PRESENTATION = {"__main__", "cli", "executors", "paths", "plotting", "provenance", "reproduce", "runs", "stats"}
+PRESENTATION = {
+    "__main__",
+    "cli",
+    "diagrams",
+    "executors",
+    "gallery",
+    "paths",
+    "plotting",
+    "provenance",
+    "reproduce",
+    "runs",
+    "stats",
+}
 """Modules of this package that cannot change the data of a run: an edit there makes no run stale."""
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from tqdm import tqdm
 
-from . import paths
-from .executors import ONE_THREAD
-from .gallery import Item, read_paper_map, record_origin, write_gallery
-from .provenance import commit
+from lstoc_core import paths
+from lstoc_core.executors import ONE_THREAD
+from lstoc_core.gallery import Item, read_paper_map, record_origin, write_gallery
+from lstoc_core.provenance import commit
 
 PROFILES = ("smoke", "quick", "paper", "saved")
 """Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""
@@ -137,6 +137,7 @@ def run_notebook(
                 parameters=dict(values),
                 kernel_name="python3",
                 cwd=str(notebook.parent),
+                extra_arguments=["--log-level=ERROR"],  # kernels warn of their transport on the terminal
                 progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
             )
     except PapermillExecutionError as failure:

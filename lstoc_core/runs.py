@@ -30,9 +30,9 @@ from typing import Any, Literal
 import pandas as pd
 from tqdm.auto import tqdm
 
-from . import paths
-from .executors import with_dask, with_joblib
-from .provenance import code_key, commit, sha256, versions
+from lstoc_core import paths
+from lstoc_core.executors import with_dask, with_joblib
+from lstoc_core.provenance import code_key, commit, sha256, versions
 
 RUN_COLUMNS = ("experiment", "task", "method", "seed", "profile")
 SAVED = "saved"
