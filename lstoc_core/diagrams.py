@@ -27,7 +27,7 @@ def motivating_example() -> Figure:
     """Figure tl_example: the layout (a) and the FSM (b) of c;(b∨w);d."""
     world = compile_world("robot")
     fig = plt.figure(figsize=(7.2, 3.3))
-    left, right = np.ravel(fig.subfigures(1, 2, width_ratios=(1, 1.3)))
+    left, right = fig.subfigures(1, 2, squeeze=False, width_ratios=(1, 1.3))[0]
     layout = left.subplots()
     show_world(layout, world)
     cell = world.render().shape[0] / world.size[1]
@@ -45,7 +45,7 @@ def motivating_example() -> Figure:
 def domains(names: Sequence[str] = ("letter-2", "office-2", "crafter-2")) -> Figure:
     """Figure environments1: the maps of the three domains."""
     worlds = [compile_world(name) for name in names]
-    fig, axes = _row(worlds, height=3.4)
+    fig, axes = _row(worlds, height=3.0)
     for ax, world, tag in zip(axes, worlds, "abcdefgh", strict=False):
         show_world(ax, world)
         ax.set_xlabel(f"({tag}) {world.task.domain.title()}, {world.size[0]}×{world.size[1]}", labelpad=6)
@@ -55,7 +55,7 @@ def domains(names: Sequence[str] = ("letter-2", "office-2", "crafter-2")) -> Fig
 def changed_worlds(names: Sequence[str]) -> Figure:
     """Maps next to each other, titled by task and formula: the generalization worlds."""
     worlds = [compile_world(name) for name in names]
-    fig, axes = _row(worlds, height=2.5)
+    fig, axes = _row(worlds, height=2.1)
     for ax, world in zip(axes, worlds, strict=True):
         show_world(ax, world, title=f"{world.task.name}:  {world.task.formula.pretty}")
     return fig
@@ -82,7 +82,7 @@ def binary_view(world: World, position: int) -> Figure:
 
 def pixel_views(world: World, symbols: Sequence[str]) -> Figure:
     """What the agent receives as pixels, beside and on each object."""
-    fig, axes = plt.subplots(2, len(symbols), figsize=(1.35 * len(symbols), 3.0))
+    fig, axes = plt.subplots(2, len(symbols), figsize=(1.2 * len(symbols), 2.7))
     for column, symbol in zip(axes.T, symbols, strict=True):
         here = world.position_of(world.task.positions[symbol])
         for ax, position in zip(column, (world.next_position[here, 1], here), strict=True):
