@@ -299,9 +299,9 @@ def _draw_edge(ax: Axes, points: NDArray[np.float64], text: str, side: int) -> N
     middle, ahead = curve[len(curve) // 2], curve[len(curve) // 2 + 1]
     normal = np.array([middle[1] - ahead[1], ahead[0] - middle[0]])  # upwards, since edges go to the right
     normal *= side / np.hypot(*normal)
-    extent = TextPath((0, 0), text, size=11).get_extents()  # points
-    offset = normal * (4 + (abs(normal[0]) * extent.width + abs(normal[1]) * extent.height) / 2)
-    ax.annotate(text, tuple(middle), tuple(offset), textcoords="offset points", ha="center", va="center", fontsize=11)
+    width, height = TextPath((0, 0), text, size=11).get_extents().width, 7.0  # points; one height, so one baseline
+    shift = normal * (5 + (abs(normal[0]) * width + abs(normal[1]) * height) / 2) - (0, height / 2)
+    ax.annotate(text, tuple(middle), tuple(shift), textcoords="offset points", ha="center", va="baseline", fontsize=11)
 
 
 def _label_side(edge: tuple[Node, Node], edges: Sequence[tuple[Node, Node]], routes: Mapping[Any, Any]) -> int:
@@ -316,7 +316,7 @@ def _label_side(edge: tuple[Node, Node], edges: Sequence[tuple[Node, Node]], rou
         outwards = -rise
     else:
         outwards = 0
-    return -1 if outwards < -1e-9 else 1
+    return -1 if outwards < -0.02 else 1
 
 
 def _draw_node(ax: Axes, place: tuple[float, float], text: str, *, colour: str, double: bool, dashed: bool) -> None:
