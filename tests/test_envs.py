@@ -58,8 +58,12 @@ def test_make_without_a_task_takes_the_first_of_the_domain_and_refuses_another_d
     assert gymnasium.make("lstoc/Office-v0").unwrapped.task.name == "office-1"
     with pytest.raises(TaskError, match=r"letter-1.*letter domain, not office"):
         gymnasium.make("lstoc/Office-v0", task="letter-1")
-    with pytest.raises(TaskError, match="no option 'colour'"):
+    with pytest.raises(TaskError, match="'colour' cannot be changed"):
         make_env("letter", task="letter-1", colour="red")
+    with pytest.raises(TaskError, match="use make_task"):
+        compile_world("office-1", layout_seed=3)
+    with pytest.raises(TaskError, match=r"start at \(0, 99\) is outside"):
+        compile_world("letter-1", start=[0, 99])
 
 
 @pytest.mark.parametrize("domain", list(DOMAINS))

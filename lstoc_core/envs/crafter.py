@@ -3,6 +3,8 @@
 Only the engine is used (World, Textures, LocalView, Player): the package's Env draws random numbers while it renders.
 Daylight is fixed, so rendering draws none. The objects are ground the player can walk on, and the player always faces
 down, so that what is seen is a function of where the player stands.
+
+Map: 20×20; water and stone block. Observation: the 5×5 cells round the player, 16×16 pixels each, 80×80×3.
 """
 
 from functools import lru_cache

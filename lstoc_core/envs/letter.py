@@ -1,4 +1,8 @@
-"""Letter: letters on an open map, seen whole or in part, without any text that says where they are."""
+"""Letter: letters on an open map.
+
+Map: 10×10 unless the task says otherwise; with `wrap` opposite edges are joined. Observation: the whole map, or with
+`view=5` the 5×5 cells round the agent, as a binary tensor with a plane per letter and one for the agent.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,8 @@
-"""Office: twelve rooms of 5×5 with wall segments between them, and one letter in some of the rooms."""
+"""Office: twelve rooms of 5×5 with wall segments between them, and one letter in some of the rooms.
+
+Map: 25×19; openings in the walls are drawn by the layout seed so that no cell is a bottleneck. Observation: the 5×5
+cells round the agent as a binary tensor with planes for coffee, office, mailbox, desk, printer, walls, and the agent.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

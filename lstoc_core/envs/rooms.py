@@ -1,4 +1,8 @@
-"""Rooms: the paper's limitation examples. A corridor every solution passes; a formula with symmetric branches."""
+"""Rooms: the paper's limitation examples. A corridor every solution passes; a formula with symmetric branches.
+
+Map: two rooms and a wall with a corridor of one cell, or the walls the task gives. Observation: the whole map as a
+binary tensor with a plane per letter, one for the walls and one for the agent.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

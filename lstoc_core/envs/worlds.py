@@ -1,7 +1,7 @@
 """From a task to its world and environments: `make_vec` for many episodes at once, `make_env` for one at a time."""
 
 import dataclasses
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -18,18 +18,24 @@ _DOMAIN: dict[str, ModuleType] = {
     "rooms": rooms,
 }
 
+_OPTIONS = ("view", "wrap", "start", "horizon")
+
 
 def compile_world(task: Task | str, **options: Any) -> World:
     """The tables of a task, given itself or by name.
 
-    Options replace fields of the task, e.g. `view=5`, `wrap=True`, `start=None`. Worlds are kept: compiling the same
-    task again is free.
+    Options (view, wrap, start, horizon) take the place of the task's. Worlds are kept: compiling the same task again is
+    free.
     """
     task = TASKS[task] if isinstance(task, str) else task
     if options:
-        unknown = sorted(set(options) - {field.name for field in dataclasses.fields(Task)})
+        unknown = sorted(set(options) - set(_OPTIONS))
         if unknown:
-            raise TaskError(f"task {task.name!r} has no option {unknown[0]!r}; e.g. view, wrap, start, horizon")
+            raise TaskError(
+                f"{unknown[0]!r} cannot be changed in task {task.name!r}, only {', '.join(_OPTIONS)}: use make_task"
+            )
+        if options.get("start") is not None:
+            options["start"] = tuple(options["start"])
         task = dataclasses.replace(task, **options)
     return _compile(task)
 
@@ -43,7 +49,7 @@ def _compile(task: Task) -> World:
         next_position=maps.transitions(task.cells, task.size, wrap=task.wrap),
         observation_id=observation_id,
         observations=observations,
-        picture=lambda: domain.picture(task),
+        picture=partial(domain.picture, task),
     )
 
 
