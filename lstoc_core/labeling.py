@@ -298,8 +298,10 @@ class _Evidence:
         for row in range(len(self.keys)):
             allowed = np.array(program.allowed.value)
             for symbol in np.flatnonzero(allowed[row]):
-                allowed[row] = np.arange(len(self.symbols)) == symbol
-                program.allowed.value = allowed
+                only = allowed.copy()
+                only[row], only[:, symbol] = False, False
+                only[row, symbol] = True
+                program.allowed.value = only
                 if (found := self.solve(program)) is not None:
                     names = found
                     break

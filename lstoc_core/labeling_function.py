@@ -5,8 +5,8 @@ those names would fail on the first new wall behind a letter. What matters of a 
 contrast: the part in which *every* key observation stands out from *everything else* the agent saw. Beside a letter the
 agent sees it too, but elsewhere in its view; in another room it sees the same walls, but no letter. So the function
 
-* searches the *window*, one rectangle for all key states, in which the key observation and the most similar other
-  observation differ most (mean absolute difference in the rectangle; the worst key state counts);
+* searches the *window*, one small rectangle for all key states, in which a key observation and the other observation
+  most similar to it differ most (mean absolute difference in the rectangle; the worst key state counts);
 * calls an observation by the key state it equals most in the window, if it is nearer to it than half way to the
   nearest thing that is not this symbol.
 
@@ -131,6 +131,8 @@ def _images(observations: NDArray[Any], low: float, span: float) -> Images:
 def _window(keys: Images, others: Images, contrast: NDArray[np.bool_]) -> tuple[slice, slice]:
     """The rectangle with the largest smallest mean difference over all contrasted pairs; of equal ones the smallest.
 
+    The mean counts for less the larger the rectangle is (over the root of its area): the fewer observations were seen,
+    the more likely it is that a large part of a key observation is unlike all of them for no reason.
     contrast: the pairs that count, bool [keys, others].
     """
     rows, columns = (np.unique(np.linspace(0, n, GRID_LINES + 1).round().astype(int)) for n in keys.shape[1:3])
@@ -146,7 +148,8 @@ def _window(keys: Images, others: Images, contrast: NDArray[np.bool_]) -> tuple[
     for top, bottom in zip(*np.triu_indices(len(rows), 1), strict=True):
         strip = sums[:, bottom] - sums[:, top]
         areas = widths * (rows[bottom] - rows[top])
-        least = np.round((strip[:, right] - strip[:, left]).min(axis=0) / areas, 9)  # rounded: equal ones are equal
+        least = (strip[:, right] - strip[:, left]).min(axis=0) / areas**1.5
+        least = np.round(least, 12)  # equal ones are equal
         best = np.lexsort((areas, -least))[0]
         candidates.append(
             (-least[best], areas[best], rows[top], rows[bottom], columns[left[best]], columns[right[best]])
