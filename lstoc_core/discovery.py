@@ -12,7 +12,9 @@ one key state exchanged, has no refuters either, and covers the same successes. 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +50,10 @@ class GuidedConfig:
     """Share of labels that may be flipped. 0: labels are exact."""
     prompt: bool = True
     """Episodes end at their first success. False: the label speaks of the episode as a whole."""
-    beam: int = 4
+    beam: int = 3
     """Hypotheses pursued at a time."""
+    slack: int = 3
+    """Elements by which a hypothesis may exceed `max_length` on the way: states that turn out superfluous go later."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,15 @@ class Findings:
         return "; ".join(needs)
 
 
-def guided(store: TrajectoryStore, config: GuidedConfig = GuidedConfig(), contrast: Contrast | None = None) -> Findings:
+def guided(
+    store: TrajectoryStore, config: GuidedConfig | None = None, contrast: Contrast | None = None
+) -> Findings:
     """Satisfying sequences that explain the successes in `store` and that nothing in it refutes.
 
     contrast: scores the states of a slot, e.g. by a trained f_ω; None compares exactly in which share of the successes
     and of the refuters a state occurs.
     """
-    return _Guided(store, config, contrast).findings()
+    return _Guided(store, config or GuidedConfig(), contrast).findings()
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,8 @@ class _Guided:
 
     def findings(self) -> Findings:
         paths: list[Path] = []
-        unexplained, pursued = np.arange(len(self.positives)), ()
+        pursued: tuple[Path, ...] = ()
+        unexplained = np.arange(len(self.positives))
         while len(unexplained) > self._tolerated(len(self.failures)):
             best, pursued = self._search(unexplained)
             if best is None:
@@ -149,6 +156,12 @@ class _Guided:
     def _search(self, successes: Counts) -> tuple[Path | None, tuple[Path, ...]]:
         """The best sequence for these successes, and the best unfinished hypotheses if there is none."""
         frontier = self._roots(successes)
+        refuters = max((len(root.refuters) for root in frontier), default=0)
+
+        def rank(hypothesis: _Hypothesis) -> tuple[float, Path]:
+            share, admitted = len(hypothesis.support) / len(successes), len(hypothesis.refuters) / max(refuters, 1)
+            return admitted - share, hypothesis.path
+
         finished: dict[Path, int] = {}
         pursued: tuple[Path, ...] = ()
         while frontier:
@@ -158,15 +171,18 @@ class _Guided:
                     open_.append(hypothesis)
                 elif hypothesis.path:
                     path = self._improve(self._prune(hypothesis.path), successes)
-                    finished[path] = self._supported(path, successes)
+                    if len(path) <= self.config.max_length:
+                        finished[path] = self._supported(path, successes)
+            reached = max(finished.values(), default=0)
+            open_ = [hypothesis for hypothesis in open_ if len(hypothesis.support) > reached]  # support only shrinks
             pursued = tuple(hypothesis.path for hypothesis in open_ if hypothesis.path) or pursued
             children = {
                 child.path: child
                 for hypothesis in open_
-                if len(hypothesis.path) < self.config.max_length
+                if len(hypothesis.path) < self.config.max_length + self.config.slack
                 for child in self._insertions(hypothesis, successes)
             }
-            frontier = sorted(children.values(), key=lambda child: self._rank(child, successes))[: self.config.beam]
+            frontier = sorted(children.values(), key=rank)[: self.config.beam]
         if not finished:
             return None, pursued
         return min(finished, key=lambda path: (-finished[path], len(path), path)), pursued
@@ -282,9 +298,6 @@ class _Guided:
         refuting = earliest_match(self.failures, path)[parent.refuters] >= 0
         return _Hypothesis(path, parent.support[within], parent.refuters[refuting])
 
-    def _rank(self, hypothesis: _Hypothesis, successes: Counts) -> float:
-        share = len(hypothesis.support) / len(successes)
-        return len(hypothesis.refuters) / max(len(self.failures), 1) / share - share
 
     def _supported(self, path: Path, successes: Counts) -> int:
         return int((earliest_match(self.positives, path)[successes] >= 0).sum())
@@ -310,4 +323,63 @@ class _Guided:
 
 
 def _no_repeat(path: Path) -> bool:
-    return all(a != b for a, b in zip(path, path[1:], strict=False))
+    return all(a != b for a, b in pairwise(path))
+
+
+@dataclass
+class Guided:
+    """The guided method over a growing set of trajectories: decides by itself when it has seen enough.
+
+    accept: whether sequences have the structure of a given FSM. Without one, a set of sequences that is decided and
+    explains every success is final once the number of trajectories has doubled since it was first found.
+    """
+
+    config: GuidedConfig = field(default_factory=GuidedConfig)
+    accept: Callable[[Sequence[Path]], bool] | None = None
+    contrast: Contrast | None = None
+
+    def __post_init__(self) -> None:
+        self.findings = Findings((), 0, 0)
+        self.finished = False
+        self._since = 0
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Satisfying sequences, as observation ids."""
+        return self.findings.paths
+
+    @property
+    def key_states(self) -> list[int]:
+        """Ŝ_K: observation ids of the key states, in the order of the sequences."""
+        return list(dict.fromkeys(key for path in self.paths for key in path))
+
+    @property
+    def explained(self) -> tuple[Path, ...]:
+        """The decided sequences: a success through one of them teaches nothing new."""
+        return tuple(finding.path for finding in self.findings.sequences if not finding.rivals)
+
+    @property
+    def followed(self) -> tuple[Path, ...]:
+        """What exploration should be paid to follow: the sequences and the best hypothesis about the unexplained."""
+        return (*self.paths, *self.findings.pursued[:1])
+
+    def advance(self, store: TrajectoryStore) -> str:
+        """Judge all trajectories anew. Returns what is missing, in words; empty when finished."""
+        before = self.paths
+        self.findings = guided(store, self.config, self.contrast)
+        if self.paths != before:
+            self._since = len(store)
+        missing = self.findings.missing
+        if not missing and self.accept is not None and not self.accept(self.paths):
+            missing = f"{len(self.paths)} sequences are decided, but the FSM has another structure"
+        elif not missing and self.accept is None and len(store) < 2 * self._since:
+            missing = f"another branch may show until {2 * self._since} trajectories"
+        self.finished = not missing
+        return missing
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"paths": self.paths, "since": self._since}
+
+    def load_state_dict(self, state: dict[str, Any], store: TrajectoryStore) -> None:
+        self.advance(store)
+        self._since = state["since"]

@@ -45,6 +45,10 @@ class PPOConfig:
     """λ of generalised advantage estimation: 0 trusts the predicted values, 1 the observed returns."""
     clip: float = 0.2
     """Largest change of an action's probability ratio from 1 that the objective rewards."""
+    advantage_floor: float = 0.03
+    """Advantages are scaled to unit variance, unless their standard deviation is below this: then they are divided by
+    this. Without it, a segment that pays nothing would have the noise of its predicted values learned as if it mattered.
+    """
     entropy: float = 0.02
     """Weight of the entropy of the distribution that acts (the ε-mixture)."""
     value: float = 0.5
@@ -57,6 +61,9 @@ class PPOConfig:
     """GRU units; None: 128, for pixels 256 (the paper's)."""
     features: int | None = None
     """Size of the embedding; None: 128, for pixels 512 (the paper's)."""
+    embed_per_epoch: bool | None = None
+    """Embed observations once per epoch instead of once per minibatch. The embedding then takes one gradient step per
+    epoch, along the mean gradient of its minibatches, while all else takes one per minibatch. None: only pixels."""
     memoryless: bool = False
     """Forget the hidden state before each step (ablation)."""
     store_limit: int | None = None
@@ -107,18 +114,24 @@ class PPO:
             table.shape[1:], table.dtype, int(env.num_actions), hidden=config.hidden, features=config.features,
             memoryless=config.memoryless, generator=weights,
         )  # fmt: skip
-        self.optimizer = torch.optim.Adam(self.policy.parameters(), config.learning_rate, eps=1e-5, fused=True)
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), config.learning_rate, eps=1e-8, fused=True)
         self.rewards = RewardModel(env.num_envs, rewards)
         self.store = TrajectoryStore()
         self.env_steps = 0
-        self._ids, _ = env.reset()
-        self._begins = np.ones(env.num_envs, np.bool_)
-        self._hidden = self.policy.initial_hidden(env.num_envs)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin an episode in every environment."""
+        num_envs = self.env.num_envs
+        self._ids, _ = self.env.reset()
+        self._begins = np.ones(num_envs, np.bool_)
+        self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
+        """Ids that came up lately."""
         self.rewards.reset(self._ids)
 
-    def update(self) -> dict[str, float]:
-        """Collect one segment and optimise on it.
+    def update(self, *, train: bool = True) -> dict[str, float]:
+        """Collect one segment and optimise on it; with `train=False` only collect.
 
         Gives `success_rate` of the episodes that ended in it (nan if none did), their number `episodes`, `env_steps` so
         far, `reward` per step, and the means of `entropy`, `value_loss`, `clip_fraction` and `kl` (approximate) over
@@ -126,16 +139,18 @@ class PPO:
         """
         hidden = self._hidden
         segment, labels = self._collect()
-        advantages, returns = generalised_advantages(
-            segment, gamma=self.config.gamma, gae_lambda=self.config.gae_lambda
-        )
-        return {
+        stats = {
             "success_rate": float(np.mean(labels)) if len(labels) else float("nan"),
             "episodes": len(labels),
             "env_steps": self.env_steps,
             "reward": float(segment.rewards.mean()),
-            **self._optimise(segment, hidden, torch.from_numpy(advantages), torch.from_numpy(returns)),
         }
+        if not train:
+            return stats
+        advantages, returns = generalised_advantages(
+            segment, gamma=self.config.gamma, gae_lambda=self.config.gae_lambda
+        )
+        return stats | self._optimise(segment, hidden, torch.from_numpy(advantages), torch.from_numpy(returns))
 
     @torch.no_grad()
     def _collect(self) -> tuple[_Segment, NDArray[np.bool_]]:
@@ -180,33 +195,48 @@ class PPO:
         return labels
 
     def _optimise(self, segment: _Segment, hidden: Tensor, advantages: Tensor, returns: Tensor) -> dict[str, float]:
-        """Epochs of gradient steps on the clipped objective."""
-        config, num_envs = self.config, self.env.num_envs
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
-        begins = torch.from_numpy(segment.begins)
+        """Epochs of gradient steps on the clipped objective; means of what `update` reports."""
+        config = self.config
+        advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
+        batch = (segment.actions, segment.log_probability, advantages, returns, torch.from_numpy(segment.begins))
+        per_epoch = self.policy.pixels if config.embed_per_epoch is None else config.embed_per_epoch
         sums = torch.zeros(4)
         for _ in range(config.epochs):
-            for envs in torch.randperm(num_envs, generator=self._shuffling).chunk(config.minibatches):
-                rows, ids = distinct(segment.ids[:, envs.numpy()])
-                projection = self.policy.project(self.env.observations[rows])
-                logits, values = self.policy(projection, torch.from_numpy(ids), hidden[envs], begins[:, envs])
-                log_policies = log_policy(logits, config.epsilon)
-                log_probability = log_policies.gather(-1, segment.actions[:, envs].unsqueeze(-1)).squeeze(-1)
-                log_ratio = log_probability - segment.log_probability[:, envs]
-                ratio, advantage = log_ratio.exp(), advantages[:, envs]
-                clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-                policy_loss = -torch.minimum(ratio * advantage, clipped * advantage).mean()
-                value_loss = 0.5 * (values - returns[:, envs]).square().mean()
-                entropy = -(log_policies.exp() * log_policies).sum(-1).mean()
-                self.optimizer.zero_grad()
-                (policy_loss + config.value * value_loss - config.entropy * entropy).backward()
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
-                self.optimizer.step()
-                with torch.no_grad():
-                    outside = ((ratio - 1).abs() > config.clip).float().mean()
-                    sums += torch.stack([entropy, value_loss, outside, (ratio - 1 - log_ratio).mean()])
+            minibatches = torch.randperm(self.env.num_envs, generator=self._shuffling).chunk(config.minibatches)
+            for group in (minibatches,) if per_epoch else ((envs,) for envs in minibatches):
+                rows, ids = distinct(segment.ids[:, torch.cat(group).numpy()])
+                embedding = self.policy.embedding(self.env.observations[rows])
+                shared = embedding.detach().requires_grad_()
+                for envs, part in zip(group, np.split(ids, len(group), axis=1), strict=True):
+                    logits, values = self.policy(
+                        self.policy.project(shared), torch.from_numpy(part), hidden[envs], batch[-1][:, envs]
+                    )
+                    loss, measures = self._loss(logits, values, *(part[:, envs] for part in batch[:-1]))
+                    self.optimizer.zero_grad()
+                    loss.backward()
+                    if envs is group[-1]:
+                        embedding.backward(shared.grad / len(group))  # type: ignore[operator]
+                    torch.nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
+                    self.optimizer.step()
+                    sums += measures
         means = (sums / (config.epochs * config.minibatches)).tolist()
         return dict(zip(("entropy", "value_loss", "clip_fraction", "kl"), means, strict=True))
+
+    def _loss(
+        self, logits: Tensor, values: Tensor, actions: Tensor, old: Tensor, advantages: Tensor, returns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The clipped objective, negated; and entropy, value loss, clip fraction and approximate KL divergence."""
+        config = self.config
+        log_policies = log_policy(logits, config.epsilon)
+        log_ratio = log_policies.gather(-1, actions.unsqueeze(-1)).squeeze(-1) - old
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+        policy_loss = -torch.minimum(ratio * advantages, clipped * advantages).mean()
+        value_loss = 0.5 * (values - returns).square().mean()
+        entropy = -(log_policies.exp() * log_policies).sum(-1).mean()
+        loss = policy_loss + config.value * value_loss - config.entropy * entropy
+        outside = (ratio != clipped).float().mean()
+        return loss, torch.stack([entropy, value_loss, outside, (ratio - 1 - log_ratio).mean()]).detach()
 
     @torch.no_grad()
     def evaluate(self, episodes: int, *, greedy: bool = False, seed: int = 0) -> float:
@@ -258,7 +288,10 @@ class PPO:
         temporary.replace(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on exactly where `save` was called, in an environment and with a config made the same way."""
+        """Go on exactly where `save` was called, in an environment and with a config made the same way.
+
+        Environments that cannot save their episodes (`InternedVectorEnv`) begin new ones.
+        """
         state = torch.load(path, weights_only=True)
         mine, saved = asdict(self.config), state["config"]
         different = [name for name in mine if mine[name] != saved.get(name)]
@@ -272,12 +305,16 @@ class PPO:
         self.rewards.load_state_dict(arrays["rewards"])
         self.store = TrajectoryStore()
         self.store.append_flat(*arrays["store"])
-        self._ids, self._begins, self._rows = arrays["position"]
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         for generator, generator_state in zip((self._sampling, self._shuffling), state["generators"], strict=True):
             generator.set_state(generator_state)
-        self._hidden, self.env_steps = state["hidden"], state["env_steps"]
+        self.env_steps = state["env_steps"]
+        if arrays["env"].get("begun"):
+            self._ids, self._begins, self._rows = arrays["position"]
+            self._hidden = state["hidden"]
+        else:
+            self._begin()
 
 
 def generalised_advantages(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -224,6 +225,27 @@ class TrajectoryStore:
             store = cls(int(file["num_ids"]) or None)
             store.append_flat(file["ids"].astype(np.int32), file["lengths"], file["labels"])
         return store
+
+
+def random_walks(env: Any, count: int, *, seed: int = 0) -> TrajectoryStore:
+    """`count` episodes of uniformly random actions in a vector environment of observation ids (see `make_vec`).
+
+    Every environment plays equally often, so that short episodes are not favoured.
+    """
+    rng = np.random.default_rng(seed)
+    store = TrajectoryStore(len(env.observations))
+    while len(store) < count:
+        ids, _ = env.reset(seed=int(rng.integers(2**31)))
+        seen, lengths, labels = [ids], np.zeros(env.num_envs, np.int64), np.zeros(env.num_envs, np.bool_)
+        while not lengths.all():
+            _, _, terminated, truncated, info = env.step(rng.integers(env.num_actions, size=env.num_envs))
+            seen.append(info["final_obs"].copy())
+            ended = (terminated | truncated) & (lengths == 0)
+            lengths[ended] = len(seen)
+            labels[ended] = info["success"][ended]
+        take = min(count - len(store), env.num_envs)
+        store.append(np.stack(seen, axis=1)[:take], lengths[:take], labels[:take])
+    return store
 
 
 # --- conditioned on, the part after, explained by (Section "Learning Subgoals") ---

@@ -1,0 +1,382 @@
+"""LSTOC: explore, discover hidden subgoals, name them, and solve the task with them (Algorithms Main and LSTOC).
+
+    d = lstoc.discover(lstoc.TASKS["office-2"], seed=0)    # or any gymnasium.Env that ends with info["success"]
+    d.sequences, d.key_states, d.labeling.mapping
+    lstoc.score(d, lstoc.TASKS["office-2"]).exact
+
+The loop collects trajectories with a recurrent PPO policy, hands all of them to the discovery method now and then, and
+pays the policy to follow what is known and to look around from there. It stops by the method's own judgement, never
+by the truth. Then the same policy goes on to learn the task, paid for progress along the discovered sequences.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from lstoc_core.discovery import Contrast, Guided, GuidedConfig
+from lstoc_core.envs import InternedVectorEnv, compile_world, make_vec
+from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.labeling import Labeling, LabelingError, label
+from lstoc_core.logic import FSM
+from lstoc_core.ppo import PPO, PPOConfig
+from lstoc_core.rewards import RewardConfig
+from lstoc_core.tasks import TASKS, Task
+from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.tree import SubgoalTree
+
+Method = Literal["guided", "forward"]
+EnvLike = Task | str | gymnasium.Env | Callable[[], gymnasium.Env] | InternedVectorEnv
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LSTOCConfig:
+    """Settings of the outer loop."""
+
+    num_envs: int = 64
+    """Episodes collected side by side."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    bonus: float = 0.02
+    """First-occupancy bonus while exploring."""
+    progress: float = 0.1
+    """r_a: pay for each key state of a followed sequence, visited in order."""
+    explained: float = 0.2
+    """Pay for a success that a known sequence explains; other successes pay 1."""
+    rearm: bool = True
+    """The bonus counts afresh whenever the agent advances along a known sequence."""
+    first_positives: int = 10
+    """Successes before the first discovery."""
+    growth: float = 1.03
+    """Discovery runs again when the number of trajectories has grown by this factor."""
+    guided: GuidedConfig = field(default_factory=GuidedConfig)
+    forward: ForwardConfig = field(default_factory=ForwardConfig)
+    train_explorer: bool = True
+    """Whether the policy goes on learning after the first discovery. False: the paper's fixed-policy baseline."""
+    solved: float = 0.97
+    """Success rate at which the solve phase ends."""
+    solve_progress: float = 0.1
+    """r_a in the solve phase."""
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """A discovered key state: its index in Ŝ_K and what the agent saw there."""
+
+    index: int
+    observation: NDArray
+    observation_id: int
+
+
+@dataclass
+class Discovery:
+    """What a run learned, and how."""
+
+    method: str
+    seed: int
+    sequences: tuple[tuple[int, ...], ...]
+    """P_S: satisfying sequences of key-state indices."""
+    key_states: tuple[KeyState, ...]
+    """Ŝ_K, in order of discovery."""
+    tree: SubgoalTree
+    labeling: Labeling | None
+    """Names of the key states; None without an FSM, or when the sequences do not fit it."""
+    finished: bool
+    """Whether the method came to its own stop within the budget."""
+    missing: str
+    """If not: what it still needed, in words."""
+    trajectories: int
+    """Trajectories, positive and negative, at the stop."""
+    positives: int
+    env_steps: int
+    """Environment steps at the stop."""
+    success_rate: float
+    """Of the last episodes of the solve phase; nan without one."""
+    history: list[Record]
+    """One record per update: env_steps, trajectories, positives, success_rate, phase, sequences, missing."""
+    store: TrajectoryStore
+    learner: PPO
+    """The policy and everything to go on training it."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A discovery against the task's truth."""
+
+    exact: bool
+    """The discovered sequences are exactly the task's minimal satisfying sequences."""
+    found: float
+    """Share of the task's key states among the discovered ones."""
+    labels_correct: bool
+    """Every discovered key state of the sequences has its right name."""
+
+
+def discover(
+    env: EnvLike,
+    *,
+    method: Method = "guided",
+    fsm: FSM | None = None,
+    seed: int = 0,
+    max_steps: int = 1_000_000,
+    solve: bool = False,
+    progress: bool = True,
+    config: LSTOCConfig | None = None,
+    contrast: Contrast | None = None,
+    callbacks: Sequence[Callable[[Record], None]] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+) -> Discovery:
+    """Discover the hidden subgoals of an environment, their order and, given an FSM, their names.
+
+    env: a Task or its name; a gymnasium.Env or a factory of one whose episodes end with `info["success"]`.
+    fsm: temporal dependencies of the subgoals' names; a Task brings its own.
+    max_steps: budget of environment steps for exploration and solve phase together.
+    solve: go on after the discovery until the policy completes the task.
+    callbacks: called with each update's record, the same that `history` keeps.
+    checkpoint: a directory; the run is saved there every minute and goes on from it when called again.
+    """
+    loop = _Loop(env, method, fsm, seed, config or LSTOCConfig(), contrast)
+    loop.run(max_steps, solve, progress, callbacks, Path(checkpoint) if checkpoint is not None else None)
+    return loop.result()
+
+
+class _Loop:
+    def __init__(
+        self, env: EnvLike, method: Method, fsm: FSM | None, seed: int, config: LSTOCConfig, contrast: Contrast | None
+    ) -> None:
+        self.config, self.seed, self.method_name = config, seed, method
+        task = TASKS[env] if isinstance(env, str) else env
+        self.fsm = fsm or (task.formula.fsm() if isinstance(task, Task) else None)
+        self.env = _vectorised(task, config.num_envs, seed)
+        rewards = RewardConfig(
+            explained=config.explained, progress=config.progress, bonus=config.bonus, rearm=config.rearm
+        )
+        self.learner = PPO(self.env, config.ppo, seed=seed, rewards=rewards)
+        self.method: Guided | Forward
+        if method == "guided":
+            length = self.fsm.longest_path if self.fsm else config.guided.max_length
+            accept = self._accept if self.fsm else None
+            self.method = Guided(replace(config.guided, max_length=length), accept, contrast)
+        elif method == "forward":
+            self.method = Forward(config.forward, self.fsm, self._accept if self.fsm else None, seed=seed)
+        else:
+            raise ValueError(f"unknown method {method!r}: choose 'guided' or 'forward'")
+        self.phase = "explore"
+        self.missing = "no success was seen"
+        self.stopped: tuple[int, int, int] | None = None
+        self.history: list[Record] = []
+        self._next_look = 0.0
+        self._recent: list[tuple[int, float]] = []
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        max_steps: int,
+        solve: bool,
+        progress: bool,
+        callbacks: Sequence[Callable[[Record], None]],
+        checkpoint: Path | None,
+    ) -> None:
+        if checkpoint is not None and (checkpoint / "loop.json").exists():
+            self._load(checkpoint)
+        saved = time.monotonic()
+        with tqdm(total=max_steps, initial=self.learner.env_steps, unit="step", disable=not progress) as bar:
+            while self.learner.env_steps < max_steps and self.phase != "done":
+                record = self._update(solve)
+                bar.update(self.learner.env_steps - bar.n)
+                bar.set_description(self.phase)
+                bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {self._shown()}")
+                for callback in callbacks:
+                    callback(record)
+                if checkpoint is not None and time.monotonic() - saved > 60:
+                    self._save(checkpoint)
+                    saved = time.monotonic()
+        if checkpoint is not None:
+            self._save(checkpoint)
+
+    def _update(self, solve: bool) -> Record:
+        """One update of the policy, and a discovery if one is due."""
+        frozen = self.phase == "explore" and not self.config.train_explorer and bool(self.method.followed)
+        stats = self.learner.update(train=not frozen)
+        store = self.learner.store
+        due = len(store) >= self._next_look and int(store.labels.sum()) >= self.config.first_positives
+        if self.phase == "explore" and due:
+            self._look(solve)
+        if stats["episodes"]:
+            self._recent = [*self._recent, (int(stats["episodes"]), stats["success_rate"])][-8:]
+        if self.phase == "solve" and self._success_rate() >= self.config.solved and self._settled():
+            self.phase = "done"
+        record = {
+            "env_steps": self.learner.env_steps,
+            "trajectories": len(store),
+            "positives": int(store.labels.sum()),
+            "success_rate": stats["success_rate"],
+            "episodes": stats["episodes"],
+            "phase": self.phase,
+            "sequences": self.method.paths,
+            "missing": self.missing,
+        }
+        self.history.append(record)
+        return record
+
+    def _look(self, solve: bool) -> None:
+        """Hand all trajectories to the method; steer exploration by what it says, or stop exploring."""
+        store, rewards = self.learner.store, self.learner.rewards
+        self._next_look = len(store) * self.config.growth
+        self.missing = self.method.advance(store)
+        if not self.method.finished:
+            rewards.set_sequences(self.method.followed, self.method.explained)
+            return
+        self.stopped = (len(store), int(store.labels.sum()), self.learner.env_steps)
+        self.phase = "solve" if solve else "done"
+        self._recent = []
+        rewards.config = RewardConfig(progress=self.config.solve_progress)
+        rewards.set_sequences(self.method.paths)
+
+    def _accept(self, paths: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the sequences are, up to names, the FSM's minimal sequences."""
+        assert self.fsm is not None
+        try:
+            labeling = label(paths, self.fsm)
+        except LabelingError:
+            return False
+        named = {tuple(labeling.mapping[key] for key in path if key in labeling.mapping) for path in paths}
+        return named == set(self.fsm.minimal_sequences())
+
+    def _settled(self) -> bool:
+        return sum(episodes for episodes, _ in self._recent) >= 2 * self.config.num_envs
+
+    def _success_rate(self) -> float:
+        """Of the episodes that ended in the last eight updates."""
+        episodes = sum(count for count, _ in self._recent)
+        return sum(count * rate for count, rate in self._recent) / episodes if episodes else float("nan")
+
+    def _shown(self) -> str:
+        numbers = {key: index for index, key in enumerate(self.method.key_states)}
+        return " ".join("-".join(str(numbers[key]) for key in path) for path in self.method.paths)
+
+    # -- result and checkpoints ------------------------------------------------------------------------------------
+
+    def result(self) -> Discovery:
+        numbers = {key: index for index, key in enumerate(self.method.key_states)}
+        sequences = tuple(tuple(numbers[key] for key in path) for path in self.method.paths)
+        labeling = label(sequences, self.fsm) if self.fsm is not None and self.method.finished else None
+        observations = self.env.observations
+        trajectories, positives, env_steps = self.stopped or (
+            len(self.learner.store), int(self.learner.store.labels.sum()), self.learner.env_steps,
+        )  # fmt: skip
+        return Discovery(
+            method=self.method_name,
+            seed=self.seed,
+            sequences=sequences,
+            key_states=tuple(KeyState(index, observations[key].copy(), key) for key, index in numbers.items()),
+            tree=self.method.tree if isinstance(self.method, Forward) else SubgoalTree.from_sequences(sequences),
+            labeling=labeling,
+            finished=self.method.finished,
+            missing="" if self.method.finished else self._why(),
+            trajectories=trajectories,
+            positives=positives,
+            env_steps=env_steps,
+            success_rate=self._success_rate() if self.phase != "explore" else float("nan"),
+            history=self.history,
+            store=self.learner.store,
+            learner=self.learner,
+        )
+
+    def _why(self) -> str:
+        """What was seen and why it did not suffice."""
+        store = self.learner.store
+        seen = f"{int(store.labels.sum())} successes in {len(store)} trajectories of {self.learner.env_steps} steps"
+        if not len(store):
+            return f"no episode ended within {self.learner.env_steps} steps: raise max_steps or shorten the episodes"
+        if not store.labels.any():
+            return f"{seen}: nothing to learn from; raise max_steps or the bonus, or make the task easier to stumble on"
+        if store.labels.all():
+            return f"{seen}: without failures there is nothing to contrast; {self.missing}"
+        if int(store.labels.sum()) < self.config.first_positives:
+            return f"{seen}: fewer than the {self.config.first_positives} that the first discovery waits for"
+        return f"{seen}: {self.missing}"
+
+    def _save(self, directory: Path) -> None:
+        """Policy and trajectories in one file, the loop in another that names it: a reader finds a whole state."""
+        directory.mkdir(parents=True, exist_ok=True)
+        learner = directory / f"learner-{self.learner.env_steps}.pt"
+        self.learner.save(learner)
+        state = {
+            "key": self._key(),
+            "learner": learner.name,
+            "method": self.method.state_dict(),
+            "phase": self.phase,
+            "missing": self.missing,
+            "stopped": self.stopped,
+            "next_look": self._next_look,
+            "recent": self._recent,
+            "history": self.history,
+        }
+        temporary = directory / "loop.json.tmp"
+        temporary.write_text(json.dumps(state))
+        temporary.replace(directory / "loop.json")
+        for old in directory.glob("learner-*.pt"):
+            if old != learner:
+                old.unlink()
+
+    def _load(self, directory: Path) -> None:
+        state = json.loads((directory / "loop.json").read_text())
+        if state["key"] != self._key():
+            raise ValueError(f"{directory} holds another run ({state['key']}); choose another directory or delete it")
+        self.learner.load(directory / state["learner"])
+        self.method.load_state_dict(state["method"], self.learner.store)
+        self.phase, self.missing, self._next_look = state["phase"], state["missing"], state["next_look"]
+        self.stopped = tuple(state["stopped"]) if state["stopped"] else None
+        self._recent = [(count, rate) for count, rate in state["recent"]]
+        self.history = [{**record, "sequences": _tuples(record["sequences"])} for record in state["history"]]
+        self.method.finished = self.phase != "explore"
+
+    def _key(self) -> Record:
+        """What makes it the same run."""
+        shape = list(self.env.observations.shape[1:])
+        return {"method": self.method_name, "seed": self.seed, "observations": shape, **asdict(self.config)}
+
+
+def score(discovery: Discovery, task: Task | str) -> Score:
+    """Compare with the truth, which only the task knows."""
+    task = TASKS[task] if isinstance(task, str) else task
+    world = compile_world(task)
+    seen = {
+        symbol: world.observations[world.observation_of_symbol(symbol)].tobytes()
+        for sequence in task.sequences
+        for symbol in sequence
+    }
+    truth = {tuple(seen[symbol] for symbol in sequence) for sequence in task.sequences}
+    found = {state.index: state.observation.tobytes() for state in discovery.key_states}
+    named = discovery.labeling.mapping if discovery.labeling is not None else {}
+    used = {key for sequence in discovery.sequences for key in sequence}
+    return Score(
+        exact={tuple(found[key] for key in sequence) for sequence in discovery.sequences} == truth,
+        found=len(set(seen.values()) & set(found.values())) / len(seen),
+        labels_correct=bool(used) and all(key in named and seen.get(named[key]) == found[key] for key in used),
+    )
+
+
+def _vectorised(env: Any, num_envs: int, seed: int) -> Any:
+    """A vector environment of observation ids, whatever was given."""
+    if isinstance(env, Task):
+        return make_vec(env, num_envs=num_envs, seed=seed)
+    if isinstance(env, InternedVectorEnv):
+        return env
+    if isinstance(env, gymnasium.Env):
+        return InternedVectorEnv([env], seed=seed)
+    if callable(env):
+        return InternedVectorEnv([env] * num_envs, seed=seed)
+    raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, or a factory of one")
+
+
+def _tuples(sequences: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(sequence) for sequence in sequences)
