@@ -207,7 +207,9 @@ def train_importance(
     inputs *= inputs.shape[1] ** 0.5  # components of order one, as the initial weights expect
     if len(inputs) != num_ids:
         raise ValueError(f"the representation has {len(inputs)} rows for a table of {num_ids} observations")
-    network = _Networks([np.random.default_rng([seed, 0, r]) for r in range(restarts)] * len(contrasts), inputs, hidden)
+    network = _Networks(
+        [np.random.default_rng([seed, 0, r]) for _ in contrasts for r in range(restarts)], inputs, hidden
+    )
     rngs = [np.random.default_rng([seed, 1, r]) for r in range(restarts)]
     drawn = (contrasts, rngs, iterations, positives_per_step, negatives_per_step)
     losses = (

@@ -83,16 +83,17 @@ def train_representation(
     observations: NDArray,
     *,
     seed: int,
-    iterations: int = 300,
+    iterations: int = 600,
     batch: int = 128,
     noise: float | None = None,
     temperature: float = 0.1,
-    lr: float = 1e-3,
+    lr: float | None = None,
 ) -> MLP | NatureCNN:
     """Train o_theta on distinct observations [n, *shape] with InfoNCE (van den Oord et al. 2018; Algorithm 2, line 3).
 
     A positive pair is two noisy views of one observation; all other observations of the batch are its negatives.
     noise: standard deviation in the observation's own unit; None means 0.1, and 5 of 255 for pictures.
+    lr: rate of Adam; None means 0.003, and 0.001 for pictures.
     """
     if len(observations) < 2:
         raise ValueError("telling states apart takes at least 2 distinct observations")
@@ -100,8 +101,9 @@ def train_representation(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # layers draw their weights from the global stream; the caller's is restored
         encoder = make_encoder(observations.shape[1:], observations.dtype)
-    if noise is None:
-        noise = 5.0 if isinstance(encoder, NatureCNN) else 0.1
+    pictures = isinstance(encoder, NatureCNN)
+    noise = (5.0 if pictures else 0.1) if noise is None else noise
+    lr = (1e-3 if pictures else 3e-3) if lr is None else lr
     table = torch.as_tensor(observations)
     optimiser = torch.optim.Adam(encoder.parameters(), lr=lr)
     for _ in range(iterations):

@@ -1,0 +1,159 @@
+"""The objectives, their exact optima, and that training reaches them."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from scipy.stats import spearmanr
+
+from lstoc_core.importance import (
+    RIDGE,
+    _Alias,
+    _Perceptron,
+    exact_importance,
+    make_contrast,
+    scores,
+    train_importance,
+)
+from lstoc_core.trajectories import TrajectoryStore
+
+OBJECTIVES = ("lstoc", "baseline1", "baseline2")
+SETTLED = {"iterations": 700, "positives_per_step": 64, "anneal": True}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def stores() -> tuple[TrajectoryStore, TrajectoryStore]:
+    """Random walks on a 4×4 board from corner 0; success: place 5, then place 10."""
+    rng, side, count, steps = np.random.default_rng(0), 4, 2000, 40
+    moves = np.array([(0, -1), (1, 0), (0, 1), (-1, 0)])
+    store = TrajectoryStore(side * side)
+    for _ in range(count):
+        at, trajectory, stage = np.zeros(2, int), [0], 0
+        for move in moves[rng.integers(0, 4, steps)]:
+            at = np.clip(at + move, 0, side - 1)
+            trajectory.append(int(at[1] * side + at[0]))
+            stage += trajectory[-1] == (5, 10)[stage]
+            if stage == 2:
+                break
+        store.append([trajectory], None, [stage == 2])
+    return store.select(store.positives), store.select(store.negatives)
+
+
+def test_log_ratio_maximises_the_expected_objective(stores):
+    """InfoNCE with one positive and two negatives, its expectation written out over all triples of ids."""
+    contrast = make_contrast(*stores, gamma=0.9)
+    p, n = contrast.positive, contrast.negative
+
+    def loss(f: np.ndarray) -> float:
+        top = f.max()
+        g = np.exp(f - top)
+        total = g[:, None, None] + g[None, :, None] + g[None, None, :]
+        return -float(np.einsum("i,j,k,ijk->", p, n, n, (f - top)[:, None, None] - np.log(total)))
+
+    found = minimize(loss, np.zeros(len(p)), method="L-BFGS-B", options={"maxiter": 500, "maxfun": 10**6}).x
+    exact = exact_importance(contrast)
+    assert loss(exact) <= loss(found) + 1e-9
+    assert np.allclose(found - found.mean(), exact - exact.mean(), atol=0.02)
+
+
+def test_baseline2_optimum_beats_its_neighbours(stores):
+    contrast = make_contrast(*stores, objective="baseline2")
+    best = exact_importance(contrast)
+
+    def value(f: np.ndarray) -> float:
+        p, n = (np.log(sets @ np.exp(f)) for sets in (contrast.positive_sets, contrast.negative_sets[:256]))
+        return float(-np.logaddexp(0, n[None] - p[:, None]).mean() - RIDGE * np.mean(f**2))
+
+    rng = np.random.default_rng(0)
+    assert value(best) > value(np.zeros_like(best))
+    assert all(value(best) > value(best + rng.normal(0, 1, best.shape)) for _ in range(50))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_trained_importance_has_the_order_of_the_exact_optimum(stores, objective):
+    exact = scores(*stores, objective=objective, gamma=0.95, exact=True)
+    learned = scores(*stores, objective=objective, gamma=0.95, **SETTLED)
+    assert spearmanr(exact, learned).statistic >= 0.95
+
+
+def test_without_the_log_the_best_state_is_the_same(stores):
+    exact = scores(*stores, gamma=0.95, exact=True)
+    ratio = scores(*stores, gamma=0.95, log=False, negatives_per_step=8, **SETTLED)
+    assert ratio.argmax() == exact.argmax()
+
+
+def test_states_that_no_trajectory_visits_have_no_score():
+    positives, negatives = TrajectoryStore(6), TrajectoryStore(6)
+    positives.append([[0, 1, 2]], None, [True])
+    negatives.append([[0, 1, 3]], None, [False])
+    exact = scores(positives, negatives, gamma=0.5, exact=True)
+    assert exact[[1, 2, 3]].tolist() == [0.0, np.inf, -np.inf]
+    assert np.isnan(exact[[0, 4, 5]]).all()  # the start is not a visit
+    learned = scores(positives, negatives, gamma=0.5)
+    assert (np.isnan(learned) == np.isnan(exact)).all()
+    assert learned[2] > learned[1] > learned[3]
+    smooth = scores(positives, negatives, gamma=0.5, exact=True, smoothing=0.1)
+    assert np.isfinite(smooth[[1, 2, 3]]).all()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_networks_that_train_together_are_those_that_train_alone(stores, objective):
+    contrasts = [make_contrast(*stores, objective=objective, gamma=gamma) for gamma in (0.8, 0.95)]
+    together = train_importance(contrasts, restarts=3, iterations=30, seed=5)
+    assert together.shape == (2, 3, 16)
+    alone = train_importance(contrasts[1:], restarts=1, iterations=30, seed=5)
+    assert np.allclose(together[1, 0], alone[0, 0], atol=1e-4)
+    assert np.abs(together[1, 0] - together[1, 1]).max() > 0.01
+
+
+def test_the_same_seed_gives_the_same_scores(stores):
+    assert np.array_equal(scores(*stores, seed=3, iterations=50), scores(*stores, seed=3, iterations=50))
+
+
+def test_gradient_of_the_networks():
+    generator = torch.Generator().manual_seed(0)
+    shapes = (2, 5, 4), (2, 4, 3), (2, 3)
+    rows, weight, out = (torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
+    weight.requires_grad_(), out.requires_grad_()
+    assert torch.autograd.gradcheck(_Perceptron.apply, (rows, weight, out))
+
+
+@pytest.mark.parametrize("distribution", [[1.0], [0.5, 0.0, 0.25, 0.25], [1e-9, 0.3, 0.7 - 1e-9], [0.2] * 5])
+def test_alias_table_holds_exactly_the_distribution(distribution):
+    """Each of many equally spaced uniform numbers once: the shares are the probabilities."""
+    table = _Alias(np.array(distribution))
+    drawn = table((np.arange(400_000) + 0.5) / 400_000)
+    assert np.allclose(np.bincount(drawn, minlength=len(distribution)) / 400_000, distribution, atol=1e-5)
+    assert not np.isin(np.flatnonzero(np.array(distribution) == 0), drawn).any()
+
+
+def test_bad_input(stores):
+    positives, negatives = stores
+    with pytest.raises(ValueError, match="no positive trajectory"):
+        scores(TrajectoryStore(16), negatives)
+    with pytest.raises(ValueError, match="no negative trajectory"):
+        scores(positives, TrajectoryStore(16))
+    with pytest.raises(ValueError, match="strictly between 0 and 1"):
+        scores(positives, negatives, gamma=1.0)
+    with pytest.raises(ValueError, match="lstoc, baseline1, baseline2"):
+        scores(positives, negatives, objective="baseline3")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="3 rows for a table of 16"):
+        scores(positives, negatives, representation=np.ones((3, 8)))
+    with pytest.raises(ValueError, match="no contrast"):
+        train_importance([])
+    mixed = [make_contrast(*stores), make_contrast(*stores, objective="baseline1")]
+    with pytest.raises(ValueError, match="share the objective"):
+        train_importance(mixed)
+    still = TrajectoryStore(16)
+    still.append([[0]], None, [True])
+    for objective in OBJECTIVES:
+        with pytest.raises(ValueError, match="after its start"):
+            scores(still, negatives, objective=objective)
