@@ -92,9 +92,7 @@ def test_equals_brute_force(chunk):
     seen = Counter()
     for instance in range(INSTANCES // CHUNKS):
         words, fsm = random_instance(rng)
-        while (
-            len(expected := brute_force(words, fsm)) > 16
-        ):  # each mapping costs a solve; there are enough smaller ones
+        while len(expected := brute_force(words, fsm)) > 16:  # each costs a solve; smaller ones suffice
             words, fsm = random_instance(rng)
         seen[kinds_of(len(expected))] += 1
         if not expected:
