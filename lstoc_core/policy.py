@@ -5,9 +5,9 @@ of Mnih et al. (2015) for pixels; a GRU of 128 (pixels: 256) units follows; the 
 conditioned on both the hidden state and the embedding.
 
 Observations repeat, so they arrive as ids into a table. Everything that depends on one observation alone is worked out
-once per row of the table: its embedding, the GRU's input projection, and the embedding's share of the outputs
-(`project`). A sequence then only gathers rows and runs the recurrent part. Gradients are those of embedding every
-observation anew. Observations that do not repeat work likewise: the table is the batch, the ids are 0, 1, 2, ...
+once per row of the table: its `embedding`, and by `project` its share of the GRU's gates and of the outputs. A sequence
+then only gathers rows and runs the recurrent part. Gradients are those of embedding every observation anew.
+Observations that do not repeat work likewise: the table is the batch, the ids are 0, 1, 2, ...
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from torch.nn import functional as F
 
 SMALLEST_IMAGE = 36
 """Side in pixels below which the strides of the CNN leave nothing."""
-CODE_BITS = 128
-"""Length of the ±1 code that stands for a Discrete observation."""
 
 
 class Projection(NamedTuple):
@@ -49,9 +47,9 @@ class Step(NamedTuple):
 class RecurrentPolicy(nn.Module):
     """GRU actor-critic.
 
-    observation_shape, dtype: of one observation. uint8 [h, w, 3] of at least 36 × 36 are pixels, a scalar integer is a
-    Discrete observation, anything else is flattened. hidden: GRU units H (128; pixels 256). features: embedding size
-    (128; pixels 512). memoryless: forget the hidden state before each step, the ablation that shows what memory buys.
+    observation_shape, dtype: of one observation. uint8 [h, w, 3] of at least 36 × 36 are pixels, anything else is
+    flattened. hidden: GRU units H (128; pixels 256). features: embedding size F (128; pixels 512). memoryless: forget
+    the hidden state before each step, the ablation that shows what memory buys.
     """
 
     def __init__(
@@ -68,15 +66,12 @@ class RecurrentPolicy(nn.Module):
         super().__init__()
         shape, kind = tuple(observation_shape), np.dtype(dtype)
         self.pixels = kind == np.uint8 and len(shape) == 3 and shape[2] == 3 and min(shape[:2]) >= SMALLEST_IMAGE
-        self.discrete = shape == () and np.issubdtype(kind, np.integer)
         self.num_actions = num_actions
         self.hidden_size = hidden or (256 if self.pixels else 128)
         self.memoryless = memoryless
         size = features or (512 if self.pixels else 128)
         with torch.random.fork_rng(devices=()):  # modules draw initial weights globally; they are drawn again below
-            self.embed = (
-                _cnn(shape, size) if self.pixels else _mlp(CODE_BITS if self.discrete else math.prod(shape), size)
-            )
+            self.embed = _cnn(shape, size) if self.pixels else _mlp(math.prod(shape), size)
             self.input = nn.Linear(size, 3 * self.hidden_size)
             self.recurrent = nn.Parameter(torch.empty(3 * self.hidden_size, self.hidden_size))
             self.recurrent_bias = nn.Parameter(torch.zeros(self.hidden_size))
@@ -94,24 +89,20 @@ class RecurrentPolicy(nn.Module):
         for weight in (self.input.weight, self.recurrent):
             for gate in weight.detach().chunk(3):
                 nn.init.orthogonal_(gate, generator=generator)
-        nn.init.orthogonal_(self.output.weight, generator=generator)
-        self.output.weight.detach()[:-1] *= 0.01
+        nn.init.orthogonal_(self.output.weight, 0.01, generator=generator)
 
-    def project(self, observations: NDArray[Any]) -> Projection:
-        """Embed a table of observations [N, ...] and apply the input projections to it."""
-        embedding = self.embed(self._inputs(observations))
-        return Projection(
-            F.linear(embedding, self.input.weight, self.input.bias),
-            F.linear(embedding, self.output.weight[:, self.hidden_size :], self.output.bias),
-        )
-
-    def _inputs(self, observations: NDArray[Any]) -> Tensor:
-        if self.discrete:
-            return torch.from_numpy(_codes(observations)).to(self.recurrent.dtype)
+    def embedding(self, observations: NDArray[Any]) -> Tensor:
+        """Embeddings [N, F] of a table of observations [N, ...]."""
         rows = torch.from_numpy(np.ascontiguousarray(observations))
         if self.pixels:  # channels first in meaning, last in memory
-            return rows.permute(0, 3, 1, 2).to(self.recurrent.dtype).div_(255)
-        return rows.reshape(len(rows), -1).to(self.recurrent.dtype)
+            return self.embed(rows.permute(0, 3, 1, 2).to(self.recurrent.dtype).div_(255))
+        return self.embed(rows.reshape(len(rows), -1).to(self.recurrent.dtype))
+
+    def project(self, embedding: Tensor) -> Projection:
+        """What each embedding [N, F] contributes to gates and outputs."""
+        return Projection(
+            self.input(embedding), F.linear(embedding, self.output.weight[:, self.hidden_size :], self.output.bias)
+        )
 
     def initial_hidden(self, batch: int) -> Tensor:
         """Hidden state before the first observation of an episode: zeros [B, H]."""
@@ -153,7 +144,7 @@ class ProjectedTable:
         self._policy, self._env = policy, env
         self._slot = np.full(len(env.observations), -1)
         self._slot[rows] = np.arange(len(rows))
-        self._projection = policy.project(env.observations[rows])
+        self._projection = self._project(rows)
 
     def look_up(self, ids: NDArray[np.integer]) -> tuple[Projection, Tensor]:
         """A projection, and the rows of it that stand for the ids."""
@@ -164,10 +155,13 @@ class ProjectedTable:
         if slots.min() < 0:
             rows = np.unique(ids[slots < 0])
             self._slot[rows] = np.arange(len(rows)) + len(self._projection.gates)
-            new = self._policy.project(self._env.observations[rows])
-            self._projection = Projection(*(torch.cat(pair) for pair in zip(self._projection, new, strict=True)))
+            pairs = zip(self._projection, self._project(rows), strict=True)
+            self._projection = Projection(*(torch.cat(pair) for pair in pairs))
             slots = self._slot[ids]
         return self._projection, torch.from_numpy(slots)
+
+    def _project(self, rows: NDArray[np.integer]) -> Projection:
+        return self._policy.project(self._policy.embedding(self._env.observations[rows]))
 
 
 def log_policy(logits: Tensor, epsilon: float = 0.0) -> Tensor:
@@ -200,14 +194,6 @@ def _cnn(shape: Sequence[int], size: int) -> nn.Sequential:
         nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
         nn.Flatten(), nn.Linear(64 * height * width, size), nn.ReLU(),
     )  # fmt: skip
-
-
-def _codes(values: NDArray[np.integer]) -> NDArray[np.float32]:
-    """A fixed ±1 code [N, 128] per integer: nearly orthogonal like one-hot codes, but the range need not be known."""
-    bits = np.arange(CODE_BITS, dtype=np.uint64) + np.asarray(values).astype(np.uint64)[:, None] * np.uint64(CODE_BITS)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64's mixing of a counter
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    return np.where(bits >> np.uint64(63), 1, -1).astype(np.float32)
 
 
 class _Buffers:

@@ -46,9 +46,8 @@ class PPOConfig:
     clip: float = 0.2
     """Largest change of an action's probability ratio from 1 that the objective rewards."""
     advantage_floor: float = 0.03
-    """Advantages are scaled to unit variance, unless their standard deviation is below this: then they are divided by
-    this. Without it, a segment that pays nothing would have the noise of its predicted values learned as if it mattered.
-    """
+    """Advantages are divided by their standard deviation, or by this if it is larger. Without it, a segment that pays
+    nothing would have the noise of its predicted values learned as if it mattered."""
     entropy: float = 0.02
     """Weight of the entropy of the distribution that acts (the ε-mixture)."""
     value: float = 0.5
