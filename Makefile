@@ -49,7 +49,8 @@ bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs -
 	$(BIN)/python -m lstoc_core bench $(ARGS)
 
 notebooks: $(READY) ## Execute the notebooks in place with their default parameters, so that committed outputs are fresh
-	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False --ExecutePreprocessor.extra_arguments="['--log-level=ERROR']" \
+	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \
+	  --ExecutePreprocessor.extra_arguments="['--log-level=CRITICAL']" \
 	  --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.preserve_cell_metadata_mask="{'tags'}" \
 	  --ClearMetadataPreprocessor.preserve_nb_metadata_mask="{'kernelspec', 'language_info'}" notebooks/*.ipynb
 
@@ -58,6 +59,6 @@ lint: $(READY) ## Style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-clean: ## Remove everything that a command makes again (not data/ or figures/)
-	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+clean: ## Remove what commands made, except .venv, data/ and figures/
+	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

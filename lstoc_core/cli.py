@@ -195,12 +195,16 @@ def main(args: list[str] | None = None) -> None:
     """Parse the command line, run the command, and end the process with its exit code."""
     try:
         code = app.cli(prog="lstoc", description=__doc__.partition("\n")[0], args=args)
+        sys.stdout.flush()
     except CommandError as error:
         print(f"lstoc: {error}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         print("lstoc: interrupted", file=sys.stderr)
         code = 130
+    except BrokenPipeError:  # whoever reads our output, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     sys.exit(code)
 
 

@@ -71,8 +71,12 @@ def with_dask(
     *,
     workers: int,
     scheduler: str | None = None,
+    identity: Callable[[], str] | None = None,
 ) -> Iterator[Result]:
-    """Calls on the workers of the dask cluster at `scheduler` (tcp://host:port), or of one started here."""
+    """Calls on the workers of the dask cluster at `scheduler` (tcp://host:port), or of one started here.
+
+    `identity` must give on every worker what it gives here: of the code, say, which may be another version there.
+    """
     import distributed
 
     with contextlib.ExitStack() as stack:
@@ -82,7 +86,7 @@ def with_dask(
             )
             scheduler = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(distributed.Client(scheduler))
-        _check_workers(client, scheduler)
+        _check_workers(client, scheduler, identity)
         jobs = {client.submit(call, item, pure=False): item for item in items}
         for job in distributed.as_completed(jobs):
             try:
@@ -93,10 +97,14 @@ def with_dask(
             yield result
 
 
-def _check_workers(client: Any, scheduler: str) -> None:
-    """Fail early where calls would wait for ever, or share a process with its threads and its standard output."""
+def _check_workers(client: Any, scheduler: str, identity: Callable[[], str] | None) -> None:
+    """Fail early where calls would wait for ever, share a process and its standard output, or run other code."""
     threads = client.nthreads().values()
     if not threads:
         raise RuntimeError(f"the cluster has no workers yet: start some with `dask worker {scheduler} --nthreads 1`")
     if max(threads) > 1:
         raise RuntimeError(f"each run needs a process of its own: start the workers of {scheduler} with --nthreads 1")
+    if identity is not None and (other := set(client.run(identity).values()) - {identity()}):
+        raise RuntimeError(
+            f"{len(other)} other versions of the code on the workers of {scheduler}: install this one there"
+        )

@@ -70,7 +70,7 @@ def reproduce(
         directory.mkdir(parents=True, exist_ok=True)
     results = []
     for notebook in tqdm(notebooks, desc=f"profile {profile}", unit="notebook"):
-        promised = [file for item in items if item.notebook == notebook.stem for file in item.files]
+        promised = [item for item in items if item.notebook == notebook.stem and item.files]
         result, made = run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
         results.append(result)
         tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
@@ -118,13 +118,13 @@ def check_parameters(notebook: Path, values: Mapping[str, Any]) -> None:
 
 
 def run_notebook(
-    notebook: Path, copy: Path, values: Mapping[str, Any], figures: Path, promised: Sequence[str]
+    notebook: Path, copy: Path, values: Mapping[str, Any], figures: Path, promised: Sequence[Item]
 ) -> tuple[Result, list[str]]:
-    """Run one notebook; the result, and the promised figures that it drew anew."""
+    """Run one notebook; the result, and the files of the promised figures that it wrote anew."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    before = {file: _changed(figures / file) for file in promised}
+    before = {file: _changed(figures / file) for item in promised for file in item.files}
     progress = copy.with_suffix(".progress")
     environment = ONE_THREAD | {"LSTOC_FIGURES": str(figures), "LSTOC_PROGRESS": str(progress)}
     start = time.perf_counter()
@@ -137,7 +137,7 @@ def run_notebook(
                 parameters=dict(values),
                 kernel_name="python3",
                 cwd=str(notebook.parent),
-                extra_arguments=["--log-level=ERROR"],  # kernels warn of their transport on the terminal
+                extra_arguments=["--log-level=CRITICAL"],  # kernels talk of their transport on the terminal
                 progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
             )
     except PapermillExecutionError as failure:
@@ -145,11 +145,12 @@ def run_notebook(
     except Exception as failure:  # a kernel that died, say: one notebook must not keep the others from running
         error = f"{type(failure).__name__}: {failure}"
     seconds = time.perf_counter() - start
-    made = [file for file in promised if _changed(figures / file) not in (None, before[file])]
-    missing = [file for file in promised if file not in made]
+    made = [file for file, old in before.items() if _changed(figures / file) not in (None, old)]
+    missing = [file for file in before if file not in made]
+    drawn = sum(set(item.files) <= set(made) for item in promised)
     status = "failed" if error else "figures missing" if missing else "ok"
     error = error or ("not drawn: " + ", ".join(missing) if missing else "")
-    return Result(notebook.stem, round(seconds, 1), len(made), len(promised), status, error), made
+    return Result(notebook.stem, round(seconds, 1), drawn, len(promised), status, error), made
 
 
 def summary(results: Sequence[Result]) -> str:

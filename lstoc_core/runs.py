@@ -58,6 +58,8 @@ class RunSpec:
                 raise ValueError(
                     f"{column} {value!r} cannot be part of a file name: use letters, digits, single - _ . +"
                 )
+        if self.seed < 0:
+            raise ValueError(f"a seed is not negative, got {self.seed}")
         if self.profile == SAVED:
             raise ValueError("runs are computed under a profile of their own and become 'saved' by promote()")
         object.__setattr__(self, "config", json.loads(_canonical(self.config)))
@@ -126,10 +128,11 @@ def compute(
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"each run may be asked for once; repeated: {', '.join(repeated)}")
     path = function if isinstance(function, str) else function_path(function)
-    code = code_key(path.partition(":")[0])
+    identity = partial(code_key, path.partition(":")[0])
+    code = sha256(f"{path} {identity()}".encode())
     origin = {"function": path, "code_sha256": code, "commit": commit(), "versions": versions()}
     scheduler = scheduler or os.environ.get("LSTOC_SCHEDULER")
-    workers = workers or int(os.environ.get("LSTOC_WORKERS", 0)) or os.cpu_count() or 1
+    workers = workers or int(os.environ.get("LSTOC_WORKERS") or 0) or os.cpu_count() or 1
     distributed = executor == "dask" or (executor is None and scheduler)
 
     pending = [spec for spec in specs if not _is_usable(spec, code, keep_stale)]
@@ -138,7 +141,7 @@ def compute(
         # A worker of a cluster may not see this machine's files: it sends its log back. A process here writes it live.
         call = partial(execute_run, path=path, logs=None if distributed else directory(pending[0].profile))
         outcomes = (
-            with_dask(call, pending, Outcome.lost, workers=workers, scheduler=scheduler)
+            with_dask(call, pending, Outcome.lost, workers=workers, scheduler=scheduler, identity=identity)
             if distributed
             else with_joblib(call, pending, Outcome.lost, workers=workers)
         )
@@ -269,12 +272,15 @@ def _stored(experiment: str, profile: str) -> list[Path]:
     """Data files of an experiment, sorted. One half of a pair alone counts too, so that reading it complains."""
     home = directory(profile)
     found = home.glob(f"*/{experiment}/*") if profile == SAVED else home.glob(f"{experiment}/*")
-    stored = sorted({path.with_suffix(".parquet") for path in found if path.suffix in (".parquet", ".json")})
+    stored = {}
+    for path in found:
+        if name := re.fullmatch(r"(.+--.+)--(\d+)\.(parquet|json)", path.name):
+            stored[path.parent, name[1], int(name[2])] = path.with_suffix(".parquet")
     if not stored:
         raise FileNotFoundError(
             f"no runs of {experiment!r} under {home}; compute them: python -m lstoc_core reproduce --profile quick"
         )
-    return stored
+    return [stored[run] for run in sorted(stored)]
 
 
 def _is_usable(spec: RunSpec, code: str, keep_stale: bool) -> bool:
@@ -312,7 +318,7 @@ def _store(outcome: Outcome, origin: Mapping[str, Any]) -> None:
         **origin,
     }
     if spec.data_path.exists():  # another process finished it in the meantime
-        _move_aside(spec.data_path, "stale")
+        _move_aside(spec.data_path, "superseded")
     for file, content in (
         (spec.data_path, outcome.data),
         (_manifest_path(spec.data_path), json.dumps(manifest, indent=1, sort_keys=True).encode()),

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import distributed
@@ -13,7 +14,7 @@ import pytest
 import workload
 from pandas.testing import assert_frame_equal
 
-from lstoc_core import paths, provenance, runs
+from lstoc_core import executors, paths, provenance, runs
 
 HERE = Path(__file__).parent
 
@@ -57,6 +58,11 @@ def test_computes_once_and_reads_the_same_table_back(quickly, tmp_path):
     assert_frame_equal(runs.load("e", "quick"), table)
     compute([*wanted, *specs([7], counter=str(counter))])
     assert counter.read_text().splitlines() == [f"e/letter-1--m--{seed}" for seed in (0, 1, 2, 7)]
+
+
+def test_the_table_is_sorted_by_number_not_by_text(quickly):
+    compute(specs([10, 9, 1]))
+    assert runs.load("e", "quick").seed.unique().tolist() == [1, 9, 10]
 
 
 def test_manifest_says_what_was_done(quickly):
@@ -222,6 +228,17 @@ def test_a_cluster_is_used_by_its_address(monkeypatch, threads):
                 compute(specs([0]))
 
 
+def test_a_cluster_with_other_code_is_refused():
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        results = executors.with_dask(
+            str, [1], str, workers=1, scheduler=cluster.scheduler_address, identity=lambda: str(uuid.uuid4())
+        )
+        with pytest.raises(RuntimeError, match="other versions of the code"):
+            next(results)
+
+
 def test_kill_in_the_middle_then_start_again(tmp_path):
     """A real `kill -9`: finished runs are not redone, the rest is, and the table is as if nothing had happened."""
 
@@ -296,6 +313,7 @@ def test_data_is_compact(quickly):
         (lambda: compute(specs(), lambda spec: None), "top level of a module"),
         (lambda: runs.RunSpec("e", "a/b", "m", 0, "quick"), "task 'a/b'"),
         (lambda: runs.RunSpec("e", "a--b", "m", 0, "quick"), "task 'a--b'"),
+        (lambda: runs.RunSpec("e", "t", "m", -1, "quick"), "not negative"),
         (lambda: runs.RunSpec("e", "t", "m", 0, "saved"), "promote"),
         (lambda: runs.RunSpec("e", "t", "m", 0, "quick", {"x": {1, 2}}), "JSON"),
         (lambda: runs.RunSpec("e", "t", "m", 0, "quick", {"x": float("nan")}), "JSON"),
