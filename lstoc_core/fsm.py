@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Word: TypeAlias = tuple[str, ...]
 Edge: TypeAlias = tuple[int, str, int]
+MAX_TABLE = 100_000
+"""Most deterministic states a table may need: a&b&c&d needs 74, a&b&c&d&e 595, a&b&c&d&e&f 11,722."""
 
 
 @dataclass(frozen=True)
@@ -188,30 +190,35 @@ class FSM:
         return tuple(tuple(group) for group in groups if len(group) > 1)
 
     def table(self) -> DeterministicTable:
-        """The smallest deterministic machine for whole traces, as integer arrays."""
+        """The smallest deterministic machine for whole traces, as integer arrays (ValueError beyond MAX_TABLE)."""
         return self._table
 
     @cached_property
     def _table(self) -> DeterministicTable:
-        # A deterministic state: the start place's symbol (it is barred as a first step) and the states reached so far.
+        # A deterministic state: the states reached so far without those that others outdo, and the start place's symbol
+        # (it is barred as a first step) as long as v0 is one of them.
         columns, done = (None, *self.symbols), (None, self.accepting)
+        outdoes, index = self._outdoes, {state: i for i, state in enumerate(self.states)}
         subsets = [(barred, frozenset({self.initial})) for barred in columns]
-        number = {subset: index for index, subset in enumerate(subsets)}
+        number = {subset: i for i, subset in enumerate(subsets)}
         rows: list[list[int]] = []
         for barred, reached in subsets:  # grows while it is read
-            rows.append([])
-            for visited in columns:
-                advanced = reached.union(
-                    target
-                    for state in reached
-                    for symbol, target in self.leaving[state]
-                    if symbol == visited and not (symbol == barred and state == self.initial)
-                )
-                following = done if advanced & self.accepting else (barred, advanced)
+            rows.append([number[barred, reached]] * len(columns))
+            edges = [(g, v) for u in reached for g, v in self.leaving[u] if (u, g) != (self.initial, barred)]
+            for column, visited in enumerate(columns):
+                advanced = reached.union(target for symbol, target in edges if symbol == visited)
+                if advanced == reached:
+                    continue
+                places = [index[state] for state in advanced]
+                needed = ~outdoes[np.ix_(places, places)].max(axis=0)
+                kept = frozenset(self.states[place] for place in np.array(places)[needed])
+                following = done if kept & self.accepting else (barred if self.initial in kept else None, kept)
                 if following not in number:
                     number[following] = len(subsets)
                     subsets.append(following)
-                rows[-1].append(number[following])
+                rows[-1][column] = number[following]
+            if len(subsets) > MAX_TABLE:
+                raise ValueError(f"the FSM needs more than {MAX_TABLE:,} deterministic states; use fewer or smaller &")
         table = np.array(rows)
         accepting = np.array([subset == done for subset in subsets])
         # Moore's refinement: states stay together as long as they accept alike and lead to states that are together.
@@ -227,6 +234,31 @@ class FSM:
             accepting=accepting[members],
             symbols=self.symbols,
         )
+
+    @cached_property
+    def _outdoes(self) -> NDArray[np.bool_]:
+        """[other, state]: whatever completes the task from `state` also does so from `other` (found by simulation).
+
+        If that holds both ways, only the lower number outdoes. v0 outdoes none, since an edge of it may be barred.
+        """
+        index = {state: i for i, state in enumerate(self.states)}
+        accepting = np.array([state in self.accepting for state in self.states])
+        sources, targets = defaultdict(list), defaultdict(list)
+        for source, symbol, target in self.edges:
+            sources[symbol].append(index[source])
+            targets[symbol].append(index[target])
+        covers = np.eye(len(self.states), dtype=bool)
+        for state in reversed(self.layer):
+            column = np.full(len(self.states), state not in self.accepting)
+            for symbol, target in self.leaving[state]:
+                after = covers[:, index[target]]
+                waits_or_goes = after.copy()
+                np.logical_or.at(waits_or_goes, sources[symbol], after[targets[symbol]])
+                column &= waits_or_goes
+            covers[:, index[state]] |= column | accepting
+        number = np.array(self.states)
+        covers[index[self.initial]] = False
+        return covers & ~(covers.T & (number[:, None] >= number))
 
     def draw(self, ax: "Axes | None" = None, title: str | None = None) -> "Axes":
         """Draw the machine from left to right: v0 with an incoming arrow, v_T with a double circle."""
@@ -260,16 +292,22 @@ def _symmetries(
     """
     codes: dict[Any, int] = {}
     symbols = sorted(set(chain(*sequences)))
+    places = [
+        (s, w, tuple(i for i, other in enumerate(word) if other == s))
+        for w, word in enumerate(sequences)
+        for s in dict.fromkeys(word)
+    ]
+
+    def code(signature: Any) -> int:
+        return codes.setdefault(signature, len(codes))
 
     def refine(colours: dict[str, int]) -> dict[str, int]:
         while True:
-            seen: dict[str, list[Any]] = defaultdict(list)
-            for sequence in sequences:
-                pattern = tuple(colours[symbol] for symbol in sequence)
-                for symbol in set(sequence):
-                    seen[symbol].append((pattern, tuple(i for i, other in enumerate(sequence) if other == symbol)))
-            signatures = {s: (colours[s], tuple(sorted(seen[s]))) for s in symbols}
-            finer = {s: codes.setdefault(signatures[s], len(codes)) for s in symbols}
+            patterns = [code(tuple(map(colours.__getitem__, word))) for word in sequences]
+            seen: dict[str, list[int]] = {symbol: [] for symbol in symbols}
+            for symbol, word, positions in places:
+                seen[symbol].append(code((patterns[word], positions)))
+            finer = {symbol: code((colours[symbol], tuple(sorted(seen[symbol])))) for symbol in symbols}
             if len(set(finer.values())) == len(set(colours.values())):
                 return finer
             colours = finer

@@ -12,6 +12,7 @@ from automata.fa.nfa import NFA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lstoc_core import fsm
 from lstoc_core.logic import FSM, FormulaError, parse
 
 ALPHABET = "abcd"
@@ -297,6 +298,13 @@ def test_table_is_the_smallest_machine_and_steps_like_satisfied_by(formula, many
         reached |= further
     smallest = DFA.from_nfa(waiting_nfa(f.fsm()), minify=True)
     assert len(reached) == len(smallest.states)
+
+
+def test_a_table_that_grows_too_large_is_refused(monkeypatch):
+    assert len(parse("a&b&c&d&e").fsm().table().next) == 595
+    monkeypatch.setattr(fsm, "MAX_TABLE", 500)
+    with pytest.raises(ValueError, match="more than 500 deterministic states"):
+        parse("a&b&c&d&e").fsm().table()
 
 
 @settings(max_examples=200, deadline=None, database=None)
