@@ -17,7 +17,7 @@ ROOT = paths.ROOT
 LAYERS = [
     *("paths", "plotting", "stats", "executors", "provenance", "gallery"),
     *("fsm", "logic", "maps", "tasks", "envs", "diagrams"),
-    *("trajectories", "first_occupancy", "representation", "importance"),
+    *("trajectories", "first_occupancy", "representation", "importance", "contrast_study"),
     *("policy", "rewards", "ppo", "tree", "discovery", "forward", "labeling_program", "labeling"),
     *("labeling_function", "lstoc"),
     *("runs", "experiments", "reproduce", "cli", "__main__"),
@@ -184,7 +184,9 @@ def test_notebooks_are_numbered_in_order():
 @pytest.mark.parametrize("item", read_paper_map(), ids=lambda item: item.name)
 def test_every_item_of_the_paper_comes_from_where_the_map_says(item):
     notebook = paths.NOTEBOOKS / f"{item.notebook}.ipynb"
-    assert notebook.exists() != item.planned, "planned means: not there yet"
+    assert notebook.exists() != item.planned, "(planned) in docs/paper_map.md means: this notebook is not there yet"
+        f'{notebook.name}: "(planned)" in docs/paper_map.md means that it is not there yet'
+    )
     if item.planned or not item.files:
         return
     source = "\n".join("".join(cell["source"]) for cell in cells(notebook))
