@@ -185,8 +185,6 @@ def test_notebooks_are_numbered_in_order():
 def test_every_item_of_the_paper_comes_from_where_the_map_says(item):
     notebook = paths.NOTEBOOKS / f"{item.notebook}.ipynb"
     assert notebook.exists() != item.planned, "(planned) in docs/paper_map.md means: this notebook is not there yet"
-        f'{notebook.name}: "(planned)" in docs/paper_map.md means that it is not there yet'
-    )
     if item.planned or not item.files:
         return
     source = "\n".join("".join(cell["source"]) for cell in cells(notebook))
