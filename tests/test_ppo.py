@@ -361,8 +361,8 @@ def test_a_table_that_grows_while_training(tmp_path):
 
 def trained(task, updates, *, seed=0, **options):
     ppo = PPO(
-        lstoc.make_vec(task, num_envs=32, seed=seed),
-        PPOConfig(**{"segment_length": 32, "minibatches": 2, "hidden": 32, "features": 32, **options}),
+        lstoc.make_vec(task, num_envs=64, seed=seed),
+        PPOConfig(segment_length=32, hidden=32, features=32, **options),
         seed=seed,
     )
     for _ in range(updates):
@@ -382,5 +382,5 @@ def test_memory_solves_what_the_present_observation_does_not_tell():
     task = lstoc.make_task(
         domain="letter", formula="a;b;a", positions={"a": (0, 0), "b": (4, 0)}, size=(5, 1), start=(2, 0), horizon=24
     )
-    assert trained(task, 60) > 0.95
-    assert trained(task, 60, memoryless=True) < 0.6
+    assert trained(task, 40) > 0.95
+    assert trained(task, 40, memoryless=True) < 0.6
