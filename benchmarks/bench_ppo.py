@@ -1,0 +1,244 @@
+"""How fast recurrent PPO trains, against bare recurrence and sb3-contrib, and how soon it learns.
+
+    python benchmarks/bench_ppo.py --quick --check-floor 0.8   # ours against bare nn.GRU, under a minute
+    python benchmarks/bench_ppo.py                             # and sb3-contrib's RecurrentPPO, on Letter and on pixels
+    python benchmarks/bench_ppo.py --learning                  # learning curves -> data/ppo_learning.csv (resumes)
+
+One thread. 128 environments, segments of 64, 4 epochs. The *floor* is `nn.GRU` forward and backward on random input at
+the shapes that PPO trains on, and nothing else: no environment, no rollout, no embedding, no heads, no optimiser.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+import lstoc_core as lstoc
+from lstoc_core import paths
+from lstoc_core.ppo import PPO, PPOConfig
+from lstoc_core.rewards import RewardConfig
+
+ENVS, SEGMENT, EPOCHS = 128, 64, 4
+BATCH = ENVS * SEGMENT
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def floor(minibatches: int, size: int = 128) -> Callable[[], None]:
+    """The bare recurrence of one update."""
+    gru = torch.nn.GRU(size, size)
+    inputs = torch.randn(SEGMENT, ENVS // minibatches, size, requires_grad=True)
+    gradient = torch.ones(SEGMENT, ENVS // minibatches, size)
+
+    def run() -> None:
+        for _ in range(EPOCHS * minibatches):
+            gru(inputs)[0].backward(gradient)
+
+    return run
+
+
+def learner(task: str, minibatches: int, **rewards: float) -> PPO:
+    config = PPOConfig(segment_length=SEGMENT, epochs=EPOCHS, minibatches=minibatches)
+    return PPO(lstoc.make_vec(lstoc.TASKS[task], num_envs=ENVS), config, rewards=RewardConfig(**rewards))
+
+
+def against_floor(rounds: int) -> float:
+    """Ours and the floor in turn, so that both meet the same weather; the lower of the median ratios."""
+    ratios = []
+    for minibatches in (1, 4):
+        ppo, bare = learner("letter-1", minibatches, bonus=0.01), floor(minibatches)
+        bare(), ppo.update()
+        pairs = [(seconds(bare), seconds(ppo.update)) for _ in range(rounds)]
+        bare_time, our_time = (statistics.median(times) for times in zip(*pairs, strict=True))
+        ratios.append(statistics.median(b / o for b, o in pairs))
+        print(
+            f"letter-1, {minibatches} minibatch(es): nn.GRU alone {BATCH / bare_time:8,.0f} steps/s   "
+            f"ours, everything included {BATCH / our_time:8,.0f} steps/s   ratio {ratios[-1]:.2f}"
+        )
+    return min(ratios)
+
+
+@contextmanager
+def stopwatch(*methods: tuple[str, Any, str]):
+    """Seconds spent in each method (label, owner, name) while the context lasts."""
+    total = {label: 0.0 for label, _, _ in methods}
+
+    def timed(label: str, method: Callable) -> Callable:
+        def call(*args: Any, **options: Any) -> Any:
+            start = time.perf_counter()
+            result = method(*args, **options)
+            total[label] += time.perf_counter() - start
+            return result
+
+        return call
+
+    originals = [(owner, name, vars(owner).get(name)) for _, owner, name in methods]
+    for label, owner, name in methods:
+        setattr(owner, name, timed(label, getattr(owner, name)))
+    yield total
+    for owner, name, original in originals:
+        if original is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+
+def profile(task: str, minibatches: int, updates: int) -> None:
+    """Where the time of an update goes."""
+    ppo = learner(task, minibatches, bonus=0.01)
+    ppo.update()
+    with stopwatch(
+        ("collect", ppo, "_collect"), ("  environment", ppo.env, "step"), ("  rewards", ppo.rewards, "step"),
+        ("  policy", ppo.policy, "step"), ("optimise", ppo, "_optimise"), ("  forward", ppo.policy, "forward"),
+        ("  embed", ppo.policy, "embedding"), ("  backward", torch.Tensor, "backward"),
+        ("  optimiser", ppo.optimizer, "step"),
+    ) as total:  # fmt: skip
+        whole = sum(seconds(ppo.update) for _ in range(updates))
+    print(f"\nwhere the time goes ({task}, {minibatches} minibatches)")
+    for label, spent in total.items():
+        print(f"  {label:14s} {spent / whole:6.1%}   {1e6 * spent / updates / BATCH:7.2f} µs per step")
+
+
+def ours(task: str, updates: int) -> float:
+    ppo = learner(task, 4)
+    ppo.update()
+    return updates * BATCH / sum(seconds(ppo.update) for _ in range(updates))
+
+
+def sb3(task: str, updates: int) -> float:
+    """sb3-contrib at the same batch, epochs and minibatches, one LSTM of the same size for actor and critic."""
+    from sb3_contrib import RecurrentPPO
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    pixels = task.startswith("crafter")
+    model = RecurrentPPO(
+        "CnnLstmPolicy" if pixels else "MlpLstmPolicy",
+        DummyVecEnv([lambda: lstoc.make_env(lstoc.TASKS[task].domain, task=task)] * ENVS),
+        n_steps=SEGMENT, batch_size=BATCH // 4, n_epochs=EPOCHS, device="cpu",
+        policy_kwargs={"lstm_hidden_size": 256 if pixels else 128, "shared_lstm": True, "enable_critic_lstm": False},
+    )  # fmt: skip
+    model._setup_learn(updates * BATCH)
+    spent = 0.0
+    for _ in range(updates):
+        spent += seconds(
+            lambda: model.collect_rollouts(model.env, _no_callback(model), model.rollout_buffer, model.n_steps)
+        )
+        spent += seconds(model.train)
+    return updates * BATCH / spent
+
+
+def _no_callback(model: Any) -> Any:
+    from stable_baselines3.common.callbacks import CallbackList
+    from stable_baselines3.common.logger import configure
+
+    model.set_logger(configure(None, []))
+    callback = CallbackList([])
+    callback.init_callback(model)
+    return callback
+
+
+def _isolated(run: Callable[[str, int], float], task: str, updates: int, pipe: Any) -> None:
+    torch.set_num_threads(1)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    rate = run(task, updates)
+    pipe.send((rate, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
+
+
+def isolated(run: Callable[[str, int], float], task: str, updates: int) -> tuple[float, float]:
+    """Steps per second and megabytes above an idle process, in a process of its own."""
+    context = multiprocessing.get_context("spawn")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=_isolated, args=(run, task, updates, theirs))
+    process.start()
+    theirs.close()
+    try:
+        return mine.recv()
+    finally:
+        process.join()
+
+
+def against_sb3() -> None:
+    for task, our_updates, their_updates in (("letter-1", 8, 1), ("crafter-1", 3, 1)):
+        rate, memory = isolated(ours, task, our_updates)
+        their_rate, their_memory = isolated(sb3, task, their_updates)
+        print(
+            f"{task}, 4 minibatches: ours {rate:8,.0f} steps/s, {memory:5,.0f} MB   "
+            f"sb3-contrib {their_rate:8,.0f} steps/s, {their_memory:5,.0f} MB   ratio {rate / their_rate:.1f}"
+        )
+
+
+MEMORY = lstoc.make_task(
+    domain="letter", formula="a;b;a", positions={"a": (1, 2), "b": (5, 2)}, size=(7, 5), start=(3, 0), horizon=60
+)  # fmt: skip
+STUDIES: dict[str, tuple[Any, int, int, dict[str, Any], dict[str, float]]] = {
+    # task, seeds, steps, PPO settings, rewards
+    "letter-1, label alone": (lstoc.TASKS["letter-1"], 5, 300_000, {}, {}),
+    "a;b;a, GRU": (MEMORY, 3, 150_000, {}, {}),
+    "a;b;a, memoryless": (MEMORY, 3, 150_000, {"memoryless": True}, {}),
+    "office-1, bonus 0.02": (lstoc.TASKS["office-1"], 5, 1_000_000, {}, {"bonus": 0.02}),
+}
+POINTS = 15
+
+
+def curve(study: str, seed: int) -> pd.DataFrame:
+    """Success rate of the episodes since the last row, and all positives and episodes so far."""
+    task, _, budget, settings, rewards = STUDIES[study]
+    ppo = PPO(
+        lstoc.make_vec(task, num_envs=64, seed=seed), PPOConfig(**settings), seed=seed, rewards=RewardConfig(**rewards)
+    )
+    rows, counted = [], 0
+    for point in range(1, POINTS + 1):
+        while ppo.env_steps < budget * point / POINTS:
+            ppo.update()
+        labels = ppo.store.labels
+        rate = np.mean(labels[counted:]) if len(labels) > counted else float("nan")
+        counted = len(labels)
+        rows.append((study, seed, ppo.env_steps, round(float(rate), 4), len(ppo.store.positives), counted))
+    return pd.DataFrame(rows, columns=["study", "seed", "env_steps", "success_rate", "positives", "episodes"])
+
+
+def learning() -> None:
+    """Fill in the curves that are missing, and show where each ended."""
+    path = paths.DATA / "ppo_learning.csv"
+    table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["study", "seed"])
+    for study, (_, seeds, *_) in STUDIES.items():
+        for seed in range(seeds):
+            if not ((table["study"] == study) & (table["seed"] == seed)).any():
+                table = pd.concat([table, curve(study, seed)], ignore_index=True)
+                table.to_csv(path, index=False)
+    print(table.groupby(["study", "seed"], sort=False).last().to_string())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="only ours against bare nn.GRU")
+    parser.add_argument("--check-floor", type=float, metavar="R", help="fail if the ratio to bare nn.GRU is below R")
+    parser.add_argument("--learning", action="store_true", help="learning curves instead of speed")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.learning:
+        learning()
+        return 0
+    if not options.quick:
+        against_sb3()
+        profile("crafter-1", 4, 2)
+    profile("letter-1", 4, 5)
+    ratio = against_floor(rounds=5 if options.quick else 21)
+    print(f"\nratio to bare nn.GRU: {ratio:.2f}")
+    return int(options.check_floor is not None and ratio < options.check_floor)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
