@@ -186,70 +186,58 @@ def _distances(task: Sequences) -> tuple[Ints, Ints]:
 # --- names that no mapping can use ------------------------------------------------------------------------------------
 
 
+MOST_PROBES = 20_000
+
+
 def possible_names(tasks: Sequence[Sequences], allowed: Bools, *, many: bool = False) -> Bools:
     """Of the allowed names those that may occur in a mapping, bool [keys, symbols]; no mapping is lost.
 
-    Probing: assume a name, or two, close what label3 and label4 then close, and see whether every word still has a run
-    when the other key states may be anything that is open. A name stays while it survives alone and, for every other
-    symbol, together with some key state that carries it. (Linear relaxations are weak here, this is not: 200 random
-    sequences over 12 symbols are decided by it alone, see the benchmark.)
+    Probing: assume a name, close what label3 and label4 then close, and see whether every word still has a run when the
+    other key states may be anything that is open. First each name alone; then key state by key state, all ways to name
+    the first n of them that survive, as long as these are not too many. (The linear relaxation is weak here, since the
+    flows of a word may be spread over all names; this is not. Measured in benchmarks/bench_labeling.py.)
     """
     while True:
         pairs = np.argwhere(allowed)
-        alone = _survivors(tasks, [_assume(allowed, [tuple(pair)], many) for pair in pairs])
-        narrowed = np.zeros_like(allowed)
-        narrowed[tuple(pairs[alone].T)] = True
-        if np.array_equal(narrowed, allowed):
+        alive = _survivors(tasks, [_assume(allowed, key, symbol, many) for key, symbol in pairs])
+        if alive.all():
             break
-        allowed = narrowed
-    if not allowed.any() or (allowed.sum(axis=0) == 1).all():
-        return allowed
-    key, symbol = pairs.T
-    first, second = np.nonzero(np.triu(key[:, None] != key, 1) & ((symbol[:, None] != symbol) | many))
-    both = [_assume(allowed, [tuple(pairs[a]), tuple(pairs[b])], many) for a, b in zip(first, second, strict=True)]
-    together = np.eye(len(pairs), dtype=np.float32)
-    together[first, second] = together[second, first] = _survivors(tasks, both)
-    allowed = np.zeros_like(allowed)
-    allowed[tuple(pairs[_consistent(together, np.eye(allowed.shape[1], dtype=np.float32)[symbol])].T)] = True
-    return allowed
+        allowed = np.zeros_like(allowed)
+        allowed[tuple(pairs[alive].T)] = True
+    ways = [allowed]
+    for key in _order(tasks, len(allowed)):
+        tried = [_assume(way, key, symbol, many) for way in ways for symbol in (*np.flatnonzero(way[key]), None)]
+        if len(tried) > MOST_PROBES:
+            break
+        ways = [way for way, survives in zip(tried, _survivors(tasks, tried), strict=True) if survives]
+    return np.any(ways, axis=0) if ways else np.zeros_like(allowed)
 
 
-def _consistent(together: NDArray[np.float32], carries: NDArray[np.float32]) -> Bools:
-    """The names that can be completed pairwise: beside each, every symbol finds a name, itself completed in this way.
-
-    together: 0/1 [names, names], which two can be assumed at once. carries: 0/1 [names, symbols], a name's symbol.
-    """
-    alive = np.ones(len(together), bool)
-    while True:
-        before = together.copy()
-        for name in np.flatnonzero(alive):
-            beside: Bools = (together[name] > 0) & alive
-            while (lost := beside & (((together * beside) @ carries) == 0).any(axis=1)).any():
-                beside &= ~lost
-            alive[name] = beside[name]
-            together[name] = together[:, name] = beside
-        if np.array_equal(together, before):
-            return alive
+def _order(tasks: Sequence[Sequences], num_keys: int) -> list[int]:
+    """Key states in the order to try: each the one that shares most words with those before it."""
+    words = [set(word) for task in tasks for word in task.words]
+    order: list[int] = []
+    while len(order) < num_keys:
+        shared = {k: (sum(len(w.intersection(order)) + 1 for w in words if k in w), -k) for k in range(num_keys)}
+        order.append(max((k for k in range(num_keys) if k not in order), key=shared.__getitem__))
+    return order
 
 
-def _assume(allowed: Bools, pairs: Iterable[tuple[int, int]], many: bool) -> Bools:
-    """The names that stay open once these are chosen."""
+def _assume(allowed: Bools, key: int, symbol: int | None, many: bool) -> Bools:
+    """The names that stay open once the key state carries this symbol, or none."""
     left = allowed.copy()
-    for key, symbol in pairs:
-        left[key] = False
+    left[key] = False
+    if symbol is not None:
         if not many:
             left[:, symbol] = False
-    for key, symbol in pairs:
         left[key, symbol] = True
     return left
 
 
-def _survivors(tasks: Sequence[Sequences], probes: list[Bools]) -> Bools:
-    """For each probe (the open names): whether each symbol has a key state left and each word an accepting run."""
-    if not probes:
-        return np.zeros(0, bool)
+def _survivors(tasks: Sequence[Sequences], probes: Sequence[Bools]) -> Bools:
+    """For each probe (the open names): whether there can be a key state for each symbol and a run for each word."""
     open_ = np.array(probes)
-    survives = np.array([probe.any(axis=0).all() for probe in probes])
+    survives = np.array([way.any(axis=0).all() and way.any(axis=1).sum() >= way.shape[1] for way in probes], bool)
     for task in tasks:
         alive = np.flatnonzero(survives)
         chunk = max(1, 2**20 // (task.num_states * (len(task.words) // 64 + 1)))  # keeps the states in the cache
