@@ -197,7 +197,8 @@ class PPO:
         """Epochs of gradient steps on the clipped objective; means of what `update` reports."""
         config = self.config
         advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
-        batch = (segment.actions, segment.log_probability, advantages, returns, torch.from_numpy(segment.begins))
+        begins = torch.from_numpy(segment.begins)
+        batch = segment.actions, segment.log_probability, advantages, returns
         per_epoch = self.policy.pixels if config.embed_per_epoch is None else config.embed_per_epoch
         sums = torch.zeros(4)
         for _ in range(config.epochs):
@@ -206,11 +207,10 @@ class PPO:
                 rows, ids = distinct(segment.ids[:, torch.cat(group).numpy()])
                 embedding = self.policy.embedding(self.env.observations[rows])
                 shared = embedding.detach().requires_grad_()
-                for envs, part in zip(group, np.split(ids, len(group), axis=1), strict=True):
-                    logits, values = self.policy(
-                        self.policy.project(shared), torch.from_numpy(part), hidden[envs], batch[-1][:, envs]
-                    )
-                    loss, measures = self._loss(logits, values, *(part[:, envs] for part in batch[:-1]))
+                for envs, part in zip(group, torch.from_numpy(ids).chunk(len(group), 1), strict=True):
+                    projection = self.policy.project(shared)
+                    logits, values = self.policy(projection, part, hidden[envs], begins[:, envs])
+                    loss, measures = self._loss(logits, values, *(tensor[:, envs] for tensor in batch))
                     self.optimizer.zero_grad()
                     loss.backward()
                     if envs is group[-1]:

@@ -37,6 +37,10 @@ def scalar(logits, values, weights):
     return (torch.cat([logits, values.unsqueeze(-1)], -1).tanh() * weights).sum()
 
 
+def project(policy, table):
+    return policy.project(policy.embedding(table))
+
+
 def gradients(policy, loss, *others):
     return torch.autograd.grad(loss, [*policy.parameters(), *others])
 
@@ -69,7 +73,7 @@ def oracle(policy, table, ids, hidden, begins):
 def test_outputs_and_gradients_are_those_of_torchs_gru(data):
     policy, hidden = make(), data["hidden"].requires_grad_()
     arguments = data["ids"], hidden, data["begins"]
-    ours = policy(policy.project(data["table"]), *arguments)
+    ours = policy(project(policy, data["table"]), *arguments)
     theirs = oracle(policy, data["table"], *arguments)
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
@@ -86,8 +90,8 @@ def test_gradients_with_a_table_equal_those_of_embedding_every_observation(data,
     policy = make(shape)
     table = np.random.default_rng(2).integers(0, 256, (ROWS, *shape), dtype=np.uint8)
     ids = data["ids"]
-    once = policy(policy.project(table), ids, data["hidden"], data["begins"])
-    every = policy.project(table[ids.flatten()])
+    once = policy(project(policy, table), ids, data["hidden"], data["begins"])
+    every = project(policy, table[ids.flatten()])
     unrepeated = policy(every, torch.arange(ids.numel()).view_as(ids), data["hidden"], data["begins"])
     for mine, other in zip(
         gradients(policy, scalar(*once, data["weights"])),
@@ -103,7 +107,7 @@ def test_nothing_leaks_from_an_episode_into_the_next(data):
     begins[4] = True
     other = ids.clone()
     other[:4] = (other[:4] + 1) % ROWS
-    projection = policy.project(data["table"])
+    projection = project(policy, data["table"])
     first, second = (policy(projection, x, data["hidden"], begins) for x in (ids, other))
     for mine, changed in zip(first, second, strict=True):
         assert torch.equal(mine[4:], changed[4:])
@@ -115,7 +119,7 @@ def test_nothing_leaks_from_an_episode_into_the_next(data):
 @pytest.mark.parametrize("memoryless", [False, True])
 def test_stepping_gives_the_same_as_the_sequence(data, memoryless):
     policy = make(memoryless=memoryless)
-    projection, hidden = policy.project(data["table"]), data["hidden"]
+    projection, hidden = project(policy, data["table"]), data["hidden"]
     logits, values = policy(projection, data["ids"], hidden, data["begins"])
     for time in range(TIME):
         hidden = hidden * ~data["begins"][time].unsqueeze(1)
@@ -127,7 +131,7 @@ def test_stepping_gives_the_same_as_the_sequence(data, memoryless):
 
 def test_without_memory_only_the_present_observation_counts(data):
     policy = make(memoryless=True)
-    logits, _ = policy(policy.project(data["table"]), data["ids"], data["hidden"], data["begins"])
+    logits, _ = policy(project(policy, data["table"]), data["ids"], data["hidden"], data["begins"])
     for row in range(ROWS):
         same = logits[data["ids"] == row]
         assert torch.allclose(same, same[:1].expand_as(same))
@@ -137,10 +141,10 @@ def test_two_forward_passes_may_precede_their_backward_passes(data):
     policy = make()
     alone = []
     for ids in (data["ids"], data["ids"].flip(0)):
-        outputs = policy(policy.project(data["table"]), ids, data["hidden"], data["begins"])
+        outputs = policy(project(policy, data["table"]), ids, data["hidden"], data["begins"])
         alone.append(gradients(policy, scalar(*outputs, data["weights"])))
     losses = [
-        scalar(*policy(policy.project(data["table"]), ids, data["hidden"], data["begins"]), data["weights"])
+        scalar(*policy(project(policy, data["table"]), ids, data["hidden"], data["begins"]), data["weights"])
         for ids in (data["ids"], data["ids"].flip(0))
     ]
     for loss, expected in zip(losses, alone, strict=True):
@@ -150,7 +154,7 @@ def test_two_forward_passes_may_precede_their_backward_passes(data):
 
 def test_a_second_backward_pass_is_refused(data):
     policy = make()
-    loss = scalar(*policy(policy.project(data["table"]), data["ids"], data["hidden"], data["begins"]), data["weights"])
+    loss = scalar(*policy(project(policy, data["table"]), data["ids"], data["hidden"], data["begins"]), data["weights"])
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="forward pass again"):
         loss.backward()
@@ -194,14 +198,6 @@ def test_which_observations_are_pixels():
     assert make((10, 10, 3), hidden=None).hidden_size == 128
 
 
-def test_discrete_observations_have_codes_of_their_own():
-    policy = make((), np.int64)
-    codes = policy._inputs(np.array([0, 1, 7, 10**6]))
-    overlap = (codes @ codes.t() / codes.shape[1]).fill_diagonal_(0)
-    assert overlap.abs().max() < 0.4
-    assert set(codes.unique().tolist()) == {-1.0, 1.0}
-
-
 def test_a_projected_table_fills_itself_and_grows(data):
     class World:
         observations = data["table"]
@@ -210,10 +206,10 @@ def test_a_projected_table_fills_itself_and_grows(data):
     table = ProjectedTable(policy, world, np.array([2]))
     for ids in (np.array([2, 2]), np.array([0, 4, 2]), np.array([1])):
         projection, slots = table.look_up(ids)
-        torch.testing.assert_close(projection.gates[slots], policy.project(data["table"][ids]).gates)
+        torch.testing.assert_close(projection.gates[slots], project(policy, data["table"][ids]).gates)
     world.observations = np.concatenate([data["table"], 1 - data["table"]])
     projection, slots = table.look_up(np.array([9, 0, 5]))
-    torch.testing.assert_close(projection.outputs[slots], policy.project(world.observations[[9, 0, 5]]).outputs)
+    torch.testing.assert_close(projection.outputs[slots], project(policy, world.observations[[9, 0, 5]]).outputs)
 
 
 def test_initial_weights_come_from_the_generator_alone():
@@ -223,5 +219,5 @@ def test_initial_weights_come_from_the_generator_alone():
     for mine, other in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(mine, other)
     with torch.no_grad():
-        logits = first.step(first.project(np.eye(6).reshape(6, 2, 3)), torch.arange(6), first.initial_hidden(6)).logits
+        logits = first.step(project(first, np.eye(6).reshape(6, 2, 3)), torch.arange(6), first.initial_hidden(6)).logits
     assert logits.abs().max() < 0.1, "the first policy is nearly uniform"
