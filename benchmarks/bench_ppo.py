@@ -212,13 +212,14 @@ def curve(study: str, seed: int) -> pd.DataFrame:
 def learning() -> None:
     """Fill in the curves that are missing, and show where each ended."""
     path = paths.DATA / "ppo_learning.csv"
-    table = pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["study", "seed"])
+    known = [part for _, part in pd.read_csv(path).groupby(["study", "seed"], sort=False)] if path.exists() else []
+    done = {(part["study"].iloc[0], part["seed"].iloc[0]) for part in known}
     for study, (_, seeds, *_) in STUDIES.items():
         for seed in range(seeds):
-            if not ((table["study"] == study) & (table["seed"] == seed)).any():
-                table = pd.concat([table, curve(study, seed)], ignore_index=True)
-                table.to_csv(path, index=False)
-    print(table.groupby(["study", "seed"], sort=False).last().to_string())
+            if (study, seed) not in done:
+                known.append(curve(study, seed))
+                pd.concat(known).to_csv(path, index=False)
+    print(pd.concat(known).groupby(["study", "seed"], sort=False).last().to_string())
 
 
 def main() -> int:
