@@ -63,13 +63,25 @@ class Forward:
         """Abandoned trees, each found inconsistent with the FSM or impossible to name."""
         self.importances: list[NDArray[np.float64]] = []
         """Importance per observation id at each discovery since the last restart."""
+        self.abandoned_nodes: tuple[tuple[int, ...], ...] = ()
+        """`nodes` of the last abandoned tree."""
         self.tree = SubgoalTree()
         self._tries = 0
 
     @property
     def paths(self) -> tuple[tuple[int, ...], ...]:
-        """The discovered satisfying sequences, as observation ids."""
-        return tuple(self.to_ids(sequence) for sequence in self.tree.sequences)
+        """P_S without sequences that contain another one: they explain nothing more. As observation ids.
+
+        The tree may hold such a sequence: at the working node [a] of ((a;b)|c);d, successes through c after an a that
+        did not matter are unexplained, and give the branch a;c;d beside c;d.
+        """
+        found = [self.to_ids(sequence) for sequence in self.tree.sequences]
+        return tuple(path for path in found if not any(other != path and _within(other, path) for other in found))
+
+    @property
+    def nodes(self) -> tuple[tuple[int, ...], ...]:
+        """All nodes of the tree but its root, each as its path in observation ids."""
+        return tuple(self.to_ids(self.tree.path(node)) for node in range(1, len(self.tree)))
 
     @property
     def explained(self) -> tuple[tuple[int, ...], ...]:
@@ -123,16 +135,36 @@ class Forward:
             return ""
         if len(open_) < self.threshold:  # line 24
             return f"{len(open_)} of {self.threshold} unexplained successes follow {list(path)}"
-        self._expand(positives.select(open_), negatives.select(failed), path)
+        if not len(failed):
+            return "no failure was seen: there is nothing to contrast with"
+        behind, failed_behind = after(positives.select(open_), path), after(negatives.select(failed), path)
+        candidates = self._candidates(behind)
+        if not failed_behind.num_steps:
+            return f"no failure goes on after {list(path)}: there is nothing to contrast with"
+        if not candidates.any():
+            return self._restart(f"nothing new follows {list(path)} in {len(open_)} unexplained successes")
+        self._expand(behind, failed_behind, candidates)
         wrong = self._inconsistency()
         return self._restart(wrong) if wrong else ""
 
-    def _expand(self, positives: TrajectoryStore, negatives: TrajectoryStore, path: tuple[int, ...]) -> None:
-        """Discover the next key state at the working node and add it to the tree (lines 32 to 41)."""
+    def _candidates(self, positives: TrajectoryStore) -> NDArray[np.bool_]:
+        """States [num_ids] that the successes visit after the working node and that can become a child of it."""
+        node = self.tree.working_node
+        visits = np.delete(positives.ids, positives.offsets[:-1])
+        candidates = np.bincount(visits, minlength=positives.num_ids) > 0
+        candidates[[self.key_states[self.tree.keys[child]] for child in self.tree.children(node)]] = False
+        candidates[list(self.working_path[-1:])] = False  # a key state cannot follow itself
+        return candidates
+
+    def _expand(self, positives: TrajectoryStore, negatives: TrajectoryStore, candidates: NDArray[np.bool_]) -> None:
+        """Discover the next key state at the working node and add it to the tree (lines 32 to 41).
+
+        positives, negatives: the trajectories' parts after the path of the working node.
+        """
         self._tries += 1
         importance = scores(
-            after(positives, path),
-            after(negatives, path),
+            positives,
+            negatives,
             objective=self.config.objective,
             gamma=self.config.gamma,
             exact=self.config.exact,
@@ -141,13 +173,10 @@ class Forward:
             seed=self.seed + self._tries,
         )
         self.importances.append(importance)
-        node = self.tree.working_node
-        taken = {self.key_states[self.tree.keys[child]] for child in self.tree.children(node)} | set(path[-1:])
-        choice = np.where(np.isin(np.arange(len(importance)), list(taken)), np.nan, importance)
-        new = int(np.nanargmax(choice))
+        new = int(np.nanargmax(np.where(candidates, importance, np.nan)))
         if new not in self.key_states:
             self.key_states.append(new)
-        self.tree.work_on(self.tree.expand(node, self.key_states.index(new)))
+        self.tree.work_on(self.tree.expand(self.tree.working_node, self.key_states.index(new)))
 
     def _inconsistency(self) -> str | None:
         """Condition (***)."""
@@ -161,13 +190,14 @@ class Forward:
         self.restarts += 1
         self.threshold += self.config.increment
         self.trees.append(self.tree)
+        self.abandoned_nodes = self.nodes
         self.tree, self.key_states, self.importances = SubgoalTree(), [], []
         return f"restart {self.restarts}: {reason}"
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "threshold": self.threshold,
-            "key_states": self.key_states,
+            "key_states": list(self.key_states),
             "restarts": self.restarts,
             "tries": self._tries,
             "tree": self.tree.to_json(),
@@ -176,3 +206,10 @@ class Forward:
     def load_state_dict(self, state: dict[str, Any], store: TrajectoryStore) -> None:
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
         self.key_states, self.tree = list(state["key_states"]), SubgoalTree.from_json(state["tree"])
+        self.finished = ROOT in self.tree.explored
+
+
+def _within(short: Sequence[int], long: Sequence[int]) -> bool:
+    """Whether a sequence is a subsequence of another."""
+    rest = iter(long)
+    return all(key in rest for key in short)
