@@ -12,7 +12,7 @@ one key state exchanged, has no refuters either, and covers the same successes. 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -40,10 +40,12 @@ Contrast = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
 class GuidedConfig:
     """Settings of the guided method."""
 
-    min_support: int = 5
-    """Successes that must contain a hypothesis at the least."""
+    min_support: int = 2
+    """Successes that a hypothesis needs to be worth following."""
     min_share: float = 0.1
     """The same, as a share of the unexplained successes."""
+    decisive: int = 5
+    """Successes that only this sequence explains, for it to be decided."""
     max_length: int = 8
     """Longest sequence considered; with an FSM, its longest path."""
     noise: float = 0.0
@@ -67,8 +69,10 @@ class Finding:
     """Successes that contain it and no other sequence found."""
     necessity: tuple[int, ...]
     """For each element, the refuters that its removal would admit."""
-    rivals: tuple[Path, ...] = ()
+    rivals: tuple[Path, ...]
     """Sequences with one element exchanged that the data cannot tell from this one."""
+    decided: bool
+    """Whether it has no rivals and enough successes of its own."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,12 @@ class Findings:
         if not self.positives:
             return "no success was seen"
         needs = [f"{self.unexplained} of {self.positives} successes are unexplained"] if self.unexplained else []
-        needs += [
-            f"{list(finding.path)} cannot be told from {list(finding.rivals[0])}"
-            + (f" and {len(finding.rivals) - 1} more" if len(finding.rivals) > 1 else "")
-            for finding in self.sequences
-            if finding.rivals
-        ]
+        for finding in self.sequences:
+            if finding.rivals:
+                more = f" and {len(finding.rivals) - 1} more" if len(finding.rivals) > 1 else ""
+                needs.append(f"{list(finding.path)} cannot be told from {list(finding.rivals[0])}{more}")
+            elif not finding.decided:
+                needs.append(f"{list(finding.path)} alone explains only {finding.unique_support} successes")
         return "; ".join(needs)
 
 
@@ -207,11 +211,12 @@ class _Guided:
             covered = segment_counts(self.positives, *inside, self.num_ids)
             admitted = segment_counts(self.failures, *outside, self.num_ids)
             separation = covered / len(hypothesis.support) - admitted / len(hypothesis.refuters)
-            score = separation if self.contrast is None else self._learned(inside, outside)
             allowed = covered >= self._needed(successes)
             allowed[list(path[max(slot - 1, 0) : slot + 1])] = False  # no immediate repeats
-            allowed &= separation > 0
-            ids = np.flatnonzero(allowed)
+            ids = np.flatnonzero(allowed & (separation > 0))
+            if not len(ids):
+                continue
+            score = separation if self.contrast is None else self._learned(inside, outside)
             for state in ids[np.argsort(-score[ids], kind="stable")[: self.config.beam]]:
                 children.append(self._hypothesis((*path[:slot], int(state), *path[slot:]), hypothesis))
         return children
@@ -260,7 +265,8 @@ class _Guided:
             unique = np.flatnonzero(contained & ~explained_by(self.positives, [p for p in paths if p != path]))
             necessity = tuple(self._count(path[:i] + path[i + 1 :]) for i in range(len(path)))
             rivals = self._rivals(path, unique)
-            findings.append(Finding(path, int(contained.sum()), len(unique), necessity, rivals))
+            decided = not rivals and len(unique) >= self.config.decisive
+            findings.append(Finding(path, int(contained.sum()), len(unique), necessity, rivals, decided))
         return findings
 
     def _rivals(self, path: Path, successes: Counts) -> tuple[Path, ...]:
@@ -356,7 +362,7 @@ class Guided:
     @property
     def explained(self) -> tuple[Path, ...]:
         """The decided sequences: a success through one of them teaches nothing new."""
-        return tuple(finding.path for finding in self.findings.sequences if not finding.rivals)
+        return tuple(finding.path for finding in self.findings.sequences if finding.decided)
 
     @property
     def followed(self) -> tuple[Path, ...]:
@@ -378,8 +384,23 @@ class Guided:
         return missing
 
     def state_dict(self) -> dict[str, Any]:
-        return {"paths": self.paths, "since": self._since}
+        """What the next judgement depends on, in plain values."""
+        return {"findings": asdict(self.findings), "since": self._since, "finished": self.finished}
 
     def load_state_dict(self, state: dict[str, Any], store: TrajectoryStore) -> None:
-        self.advance(store)
-        self._since = state["since"]
+        """Go on where `state_dict` was taken, with the trajectories of then."""
+        findings, self._since, self.finished = state["findings"], state["since"], state["finished"]
+        self.findings = Findings(
+            tuple(
+                Finding(**{**each, **{name: _nested_tuple(each[name]) for name in ("path", "necessity", "rivals")}})
+                for each in findings["sequences"]
+            ),
+            findings["positives"],
+            findings["unexplained"],
+            _nested_tuple(findings["pursued"]),
+        )
+
+
+def _nested_tuple(value: Any) -> Any:
+    """Lists, as JSON gives them back, as tuples."""
+    return tuple(_nested_tuple(each) for each in value) if isinstance(value, list | tuple) else value

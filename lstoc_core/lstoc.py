@@ -21,12 +21,14 @@ import gymnasium
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lstoc_core.discovery import Contrast, Guided, GuidedConfig
+from lstoc_core.discovery import Guided, GuidedConfig
 from lstoc_core.envs import InternedVectorEnv, compile_world, make_vec
 from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.importance import scores
 from lstoc_core.labeling import Labeling, LabelingError, label
 from lstoc_core.logic import FSM
 from lstoc_core.ppo import PPO, PPOConfig
+from lstoc_core.representation import represent
 from lstoc_core.rewards import RewardConfig
 from lstoc_core.tasks import TASKS, Task
 from lstoc_core.trajectories import TrajectoryStore
@@ -52,7 +54,7 @@ class LSTOCConfig:
     """Pay for a success that a known sequence explains; other successes pay 1."""
     rearm: bool = True
     """The bonus counts afresh whenever the agent advances along a known sequence."""
-    first_positives: int = 10
+    first_positives: int = 3
     """Successes before the first discovery."""
     growth: float = 1.03
     """Discovery runs again when the number of trajectories has grown by this factor."""
@@ -128,7 +130,7 @@ def discover(
     solve: bool = False,
     progress: bool = True,
     config: LSTOCConfig | None = None,
-    contrast: Contrast | None = None,
+    contrast: Literal["exact", "learned"] = "exact",
     callbacks: Sequence[Callable[[Record], None]] = (),
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Discovery:
@@ -138,6 +140,7 @@ def discover(
     fsm: temporal dependencies of the subgoals' names; a Task brings its own.
     max_steps: budget of environment steps for exploration and solve phase together.
     solve: go on after the discovery until the policy completes the task.
+    contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
     callbacks: called with each update's record, the same that `history` keeps.
     checkpoint: a directory; the run is saved there every minute and goes on from it when called again.
     """
@@ -148,7 +151,7 @@ def discover(
 
 class _Loop:
     def __init__(
-        self, env: EnvLike, method: Method, fsm: FSM | None, seed: int, config: LSTOCConfig, contrast: Contrast | None
+        self, env: EnvLike, method: Method, fsm: FSM | None, seed: int, config: LSTOCConfig, contrast: str
     ) -> None:
         self.config, self.seed, self.method_name = config, seed, method
         task = TASKS[env] if isinstance(env, str) else env
@@ -162,7 +165,9 @@ class _Loop:
         if method == "guided":
             length = self.fsm.longest_path if self.fsm else config.guided.max_length
             accept = self._accept if self.fsm else None
-            self.method = Guided(replace(config.guided, max_length=length), accept, contrast)
+            self.method = Guided(
+                replace(config.guided, max_length=length), accept, None if contrast == "exact" else self._learned
+            )
         elif method == "forward":
             self.method = Forward(config.forward, self.fsm, self._accept if self.fsm else None, seed=seed)
         else:
@@ -249,6 +254,12 @@ class _Loop:
             return False
         named = {tuple(labeling.mapping[key] for key in path if key in labeling.mapping) for path in paths}
         return named == set(self.fsm.minimal_sequences())
+
+    def _learned(self, positives: TrajectoryStore, refuters: TrajectoryStore) -> NDArray:
+        """f_ω trained on the states of one slot, on top of o_θ where the environment has learned one."""
+        encoder = getattr(getattr(self.env, "identity", None), "encoder", None)
+        table = represent(encoder, self.env.observations[: positives.num_ids]) if encoder is not None else None
+        return scores(positives, refuters, representation=table, seed=self.seed, iterations=300)
 
     def _settled(self) -> bool:
         return sum(episodes for episodes, _ in self._recent) >= 2 * self.config.num_envs

@@ -136,7 +136,7 @@ class LearnedIdentity:
     def __init__(self, encoder: nn.Module, threshold: float = SAME_STATE) -> None:
         if not -1 < threshold < 1:
             raise ValueError(f"a cosine threshold lies between -1 and 1, not {threshold}")
-        self._encoder = encoder
+        self.encoder = encoder
         self._threshold = threshold
         self._table = Table()
         self._vectors = Table()
@@ -150,7 +150,7 @@ class LearnedIdentity:
         """Id of the most similar known state of each observation [n, *shape] -> [n], a new id where none is similar."""
         if len(observations) == 0:
             return np.empty(0, np.int64)
-        vectors = represent(self._encoder, observations).numpy()
+        vectors = represent(self.encoder, observations).numpy()
         out = np.full(len(vectors), -1, np.int64)
         if len(self._vectors):
             similarity = vectors @ self._vectors.rows.T
