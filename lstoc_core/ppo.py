@@ -15,7 +15,7 @@ import copy
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -60,9 +60,10 @@ class PPOConfig:
     """GRU units; None: 128, for pixels 256 (the paper's)."""
     features: int | None = None
     """Size of the embedding; None: 128, for pixels 512 (the paper's)."""
-    embed_per_epoch: bool | None = None
-    """Embed observations once per epoch instead of once per minibatch. The embedding then takes one gradient step per
-    epoch, along the mean gradient of its minibatches, while all else takes one per minibatch. None: only pixels."""
+    embed_per: Literal["minibatch", "epoch", "update"] | None = None
+    """How often the observations are embedded. Per epoch or update, all but the embedding takes a gradient step per
+    minibatch, and the embedding takes one at the end, along the mean of the minibatches' gradients. None: per
+    minibatch; for pixels, where embedding is most of the work, per epoch."""
     memoryless: bool = False
     """Forget the hidden state before each step (ablation)."""
     store_limit: int | None = None
@@ -199,26 +200,32 @@ class PPO:
         advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
         begins = torch.from_numpy(segment.begins)
         batch = segment.actions, segment.log_probability, advantages, returns
-        per_epoch = self.policy.pixels if config.embed_per_epoch is None else config.embed_per_epoch
+        embed_per = config.embed_per or ("epoch" if self.policy.pixels else "minibatch")
+        count = config.epochs * config.minibatches
+        together = {"minibatch": 1, "epoch": config.minibatches, "update": count}[embed_per]
+        minibatches = [
+            envs
+            for _ in range(config.epochs)
+            for envs in torch.randperm(self.env.num_envs, generator=self._shuffling).chunk(config.minibatches)
+        ]
         sums = torch.zeros(4)
-        for _ in range(config.epochs):
-            minibatches = torch.randperm(self.env.num_envs, generator=self._shuffling).chunk(config.minibatches)
-            for group in (minibatches,) if per_epoch else ((envs,) for envs in minibatches):
-                rows, ids = distinct(segment.ids[:, torch.cat(group).numpy()])
-                embedding = self.policy.embedding(self.env.observations[rows])
-                shared = embedding.detach().requires_grad_()
-                for envs, part in zip(group, torch.from_numpy(ids).chunk(len(group), 1), strict=True):
-                    projection = self.policy.project(shared)
-                    logits, values = self.policy(projection, part, hidden[envs], begins[:, envs])
-                    loss, measures = self._loss(logits, values, *(tensor[:, envs] for tensor in batch))
-                    self.optimizer.zero_grad()
-                    loss.backward()
-                    if envs is group[-1]:
-                        embedding.backward(shared.grad / len(group))  # type: ignore[operator]
-                    torch.nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
-                    self.optimizer.step()
-                    sums += measures
-        means = (sums / (config.epochs * config.minibatches)).tolist()
+        for first in range(0, count, together):
+            group = minibatches[first : first + together]
+            rows, ids = distinct(segment.ids[:, torch.cat(group).numpy()])
+            embedding = self.policy.embedding(self.env.observations[rows])
+            shared = embedding.detach().requires_grad_()
+            for envs, part in zip(group, torch.from_numpy(ids).chunk(len(group), 1), strict=True):
+                projection = self.policy.project(shared)
+                logits, values = self.policy(projection, part, hidden[envs], begins[:, envs])
+                loss, measures = self._loss(logits, values, *(tensor[:, envs] for tensor in batch))
+                self.optimizer.zero_grad()
+                loss.backward()
+                if envs is group[-1]:
+                    embedding.backward(shared.grad / len(group))  # type: ignore[operator]
+                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), config.max_grad_norm)
+                self.optimizer.step()
+                sums += measures
+        means = (sums / count).tolist()
         return dict(zip(("entropy", "value_loss", "clip_fraction", "kl"), means, strict=True))
 
     def _loss(

@@ -199,23 +199,22 @@ def test_rewards_of_the_model_are_what_is_learned_from():
 # --- gradient steps ---
 
 
-def test_embedding_once_per_epoch_is_exact_for_one_minibatch():
+def test_embedding_per_epoch_is_exact_for_one_minibatch():
     results = []
-    for per_epoch in (False, True):
-        ppo = learner(minibatches=1, embed_per_epoch=per_epoch)
+    for embed_per in ("minibatch", "epoch"):
+        ppo = learner(minibatches=1, embed_per=embed_per)
         ppo.update()
         results.append(weights(ppo))
     assert torch.equal(*results)
 
 
-def test_embedding_once_per_epoch_steps_the_embedding_once_per_epoch():
-    ppo = learner(minibatches=2, epochs=3, embed_per_epoch=True)
+@pytest.mark.parametrize(("embed_per", "steps"), [("minibatch", 6), ("epoch", 3), ("update", 1)])
+def test_how_often_the_embedding_steps(embed_per, steps):
+    ppo = learner(minibatches=2, epochs=3, embed_per=embed_per)
     ppo.update()
-    steps = {name: int(ppo.optimizer.state[p]["step"]) for name, p in ppo.policy.named_parameters()}
-    assert {name: count for name, count in steps.items() if name.startswith("embed")} == {
-        "embed.0.weight": 3, "embed.0.bias": 3, "embed.2.weight": 3, "embed.2.bias": 3
-    }  # fmt: skip
-    assert {count for name, count in steps.items() if not name.startswith("embed")} == {6}
+    taken = {name: int(ppo.optimizer.state[p]["step"]) for name, p in ppo.policy.named_parameters()}
+    assert {count for name, count in taken.items() if name.startswith("embed")} == {steps}
+    assert {count for name, count in taken.items() if not name.startswith("embed")} == {6}
 
 
 def test_minibatches_must_divide_the_environments():
