@@ -222,19 +222,21 @@ def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
     return Labeling(mappings[0], tuple(mappings[1:]), tuple(range(len(symbols))), symbols, unlearnable=fsm.unlearnable)
 
 
-def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The different words of key states that failed trajectories visited, sorted: evidence for `label(rejected=…)`.
+def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[Word, ...]:
+    """The different words of key states after which the task was not done, sorted: for `label(rejected=…)`.
 
-    key_ids: observation id of each key state. Trajectories that start on a key state say less (a start does not count
-    as a visit, and bars that symbol from coming first), so they are left out.
+    key_ids: observation id of each key state. These are the words of failed trajectories, and those of successes up to
+    their last step (episodes end at the first success). Trajectories that start on a key state say less, since the
+    start is not a visit and bars that symbol from coming first; they are left out.
     """
     index = np.full(max(store.num_ids, *key_ids) + 1, -1)
     index[list(key_ids)] = np.arange(len(key_ids))
     words = set()
-    for trajectory in store.negatives:
+    for trajectory, succeeded in enumerate(store.labels):
         visits = index[store.trajectory(trajectory)]
         if visits[0] < 0:
-            word = visits[visits >= 0]
+            word = visits[: len(visits) - succeeded]
+            word = word[word >= 0]
             words.add(tuple(word[np.flatnonzero(np.diff(word, prepend=-1))].tolist()))
     return tuple(sorted(words - {()}))
 

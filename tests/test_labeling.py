@@ -7,12 +7,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from lstoc_core import TASKS
+from lstoc_core import TASKS, compile_world, make_vec
+from lstoc_core.discovery import guided
 from lstoc_core.labeling import Labeling, LabelingError, label, predict, rejected_words
 from lstoc_core.labeling_program import LabelingProgram, Sequences, mip_solvers, possible_names
 from lstoc_core.logic import parse
 from lstoc_core.tasks import NINE
-from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.trajectories import TrajectoryStore, random_walks
 
 INSTANCES, CHUNKS = 510, 6
 
@@ -233,6 +234,16 @@ def test_nine_tasks_are_unique_and_correct(name):
     assert predict(fsm).unique
 
 
+@pytest.mark.parametrize("name", ["letter-1", "letter-2", "letter-3"])
+def test_discovered_sequences_are_named_correctly(name):
+    """From labelled random walks to names, without the truth on the way."""
+    store = random_walks(make_vec(name, 64), 4000)
+    found = label(guided(store).paths, TASKS[name].formula.fsm())
+    assert found.unique
+    world = compile_world(TASKS[name])
+    assert found.mapping == {world.observation_of_symbol(s): s for s in TASKS[name].formula.symbols}
+
+
 @pytest.mark.parametrize(
     ("formula", "groups", "count"),
     [
@@ -319,12 +330,12 @@ def test_many_random_sequences_over_twelve_symbols():
 def test_rejected_words_of_trajectories():
     store = TrajectoryStore(num_ids=10)
     store.append(
-        [[0, 5, 1, 1, 2, 6, 2, 9], [0, 6, 5, 6, 0], [5, 1, 6], [0, 5, 6], [0, 1, 2]],
+        [[0, 5, 1, 5, 2, 6, 2, 9], [0, 6, 5, 6, 0], [5, 1, 6], [0, 5, 6], [0, 1, 2]],
         [8, 5, 3, 3, 3],
         [False, False, False, True, False],
     )
-    # Key states 0, 1, 2 are seen as 5, 6, 9. The third starts on one, the fourth succeeded, the last visits none.
-    assert rejected_words(store, [5, 6, 9]) == ((0, 1, 2), (1, 0, 1))
+    # Key states 0, 1, 2 are seen as 5, 6, 9. The third starts on one; the fourth succeeds with its last step.
+    assert rejected_words(store, [5, 6, 9]) == ((0,), (0, 1, 2), (1, 0, 1))
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
