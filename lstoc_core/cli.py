@@ -1,4 +1,4 @@
-"""The command line: `python -m lstoc_core {reproduce,discover,label,bench,tasks}`, also installed as `lstoc`.
+"""The command line: `python -m lstoc_core {reproduce,run,discover,label,bench,tasks}`, also installed as `lstoc`.
 
 Exit codes: 0 done, 1 a run failed, 2 the command cannot be understood (nothing was run). What is heavy to import is
 imported by the command that needs it, so that `--help` comes at once.
@@ -57,6 +57,53 @@ def reproduce(
         raise CommandError(str(error)) from error
     print("\n" + driver.summary(results))
     return 0 if all(result.ok for result in results) else 1
+
+
+@app.command
+def run(
+    experiment: Positional[str],
+    profile: Annotated[Literal["smoke", "quick", "paper"], arg(aliases=["-P"])] = "quick",
+    tasks: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    seeds: tuple[int, ...] = (),
+    workers: int | None = None,
+    scheduler: str | None = None,
+    keep_stale: bool = False,
+    save: bool = False,
+) -> int:
+    """Compute the runs of an experiment that are missing, and say what there is.
+
+    Args:
+        experiment: accuracy, discovery, ablation, efficiency or generalization.
+        profile: The budgets: smoke: none; quick: small; paper: the paper's.
+        tasks: Only these; with all methods of the experiment, whatever the profile leaves out.
+        methods: Only these, on all tasks of the profile or those given.
+        seeds: Only these; default: the profile's.
+        workers: Processes to compute with; default: one for each core.
+        scheduler: Address of a dask cluster (tcp://host:port) to compute on instead.
+        keep_stale: Keep finished runs although the code has changed since.
+        save: Copy all finished runs of the profile to data/runs, to be committed; old ones there are replaced.
+    """
+    from lstoc_core import experiments, runs
+
+    try:
+        entry = experiments.experiment(experiment)
+        specs = entry.specs(profile, tasks=tasks, methods=methods, seeds=seeds)
+    except experiments.ExperimentError as error:
+        raise CommandError(str(error)) from error
+    code = 0
+    try:
+        runs.compute(specs, entry.function, workers=workers, scheduler=scheduler, keep_stale=keep_stale)
+    except runs.RunsFailed as failure:
+        print(failure, file=sys.stderr)
+        code = 1
+    done = runs.manifests(entry.store, profile).groupby(["task", "method"])
+    print(done.agg(seeds=("seed", "nunique"), seconds=("wall_time", "mean")).round(1).to_string())
+    print(f"{len(specs)} runs of {experiment} asked for; they are in {runs.directory(profile) / entry.store}")
+    if save:
+        written = runs.promote(profile, entry.store, replace=True)
+        print(f"{len(written) // 2} runs copied to {runs.directory('saved') / profile / entry.store}")
+    return code
 
 
 @app.command

@@ -9,7 +9,7 @@ import pytest
 
 from lstoc_core import cli, paths, reproduce
 
-COMMANDS = ["reproduce", "discover", "label", "bench", "tasks"]
+COMMANDS = ["reproduce", "run", "discover", "label", "bench", "tasks"]
 
 
 def run(capsys, *arguments):

@@ -1,0 +1,284 @@
+"""One run of an experiment: from its specification to a table. What takes hours is here; `runs` stores what comes out.
+
+- `training`: a policy learns a task, by LSTOC, one of its variants, or a baseline: success rate over steps, and for
+  those that discover subgoals what they found and when;
+- `accuracy`: every way to learn subgoals on prefixes of one data set;
+- `generalization`: labels learned in one world pay for progress on another task in a changed world.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lstoc_core.discovery import GuidedConfig, guided
+from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.labeling_function import LabelingFunction
+from lstoc_core.labeling_function import accuracy as label_accuracy
+from lstoc_core.lstoc import Discovery, LSTOCConfig, Record, discover, score
+from lstoc_core.ppo import PPO
+from lstoc_core.rewards import RewardConfig
+from lstoc_core.runs import RunSpec
+from lstoc_core.tasks import TASKS, Task
+from lstoc_core.trajectories import TrajectoryStore
+
+Path = tuple[int, ...]
+
+POINTS = 100
+"""Most points of a stored curve."""
+ALGORITHMS: dict[str, ForwardConfig | GuidedConfig] = {
+    "guided": GuidedConfig(),
+    "forward": ForwardConfig(threshold=20),
+    "forward-exact": ForwardConfig(threshold=20, exact=True),
+    "baseline1": ForwardConfig(threshold=20, objective="baseline1"),
+    "baseline2": ForwardConfig(threshold=20, objective="baseline2"),
+}
+"""Ways to learn subgoals from given samples. N_T is small, so that the forward ones answer as soon as they can."""
+RESTARTS = 1
+"""Restarts of a forward method on given samples; its last tree is its answer."""
+
+
+# --- a policy learns a task -------------------------------------------------------------------------------------------
+
+
+def training(spec: RunSpec) -> pd.DataFrame:
+    """Success rate over environment steps; methods that discover subgoals also say what they found, in every row.
+
+    spec.config: steps (budget), and for a discovery: discovery ("guided" or "forward"), solve (go on after it), and
+    where they differ from the default, settings (fields of LSTOCConfig) and forward (fields of ForwardConfig).
+    """
+    config, task = spec.config, TASKS[spec.task]
+    if "discovery" not in config:
+        learner = baseline(task, spec.method, seed=spec.seed)
+        return success_curve(*train(learner, config["steps"]), task, config["steps"])
+    found = discover(
+        task,
+        method=config["discovery"],
+        seed=spec.seed,
+        max_steps=config["steps"],
+        solve=config["solve"],
+        progress=False,
+        config=loop_config(config),
+    )
+    solved = bool(config["solve"]) and found.history[-1]["phase"] == "done"
+    return success_curve(found.history, solved, task, config["steps"]).assign(**discovery_facts(found, task))
+
+
+def loop_config(config: Mapping[str, Any]) -> LSTOCConfig:
+    """Default settings of the loop with the changes that a run's configuration names."""
+    default = LSTOCConfig()
+    forward = replace(default.forward, **config.get("forward", {}))
+    return replace(default, forward=forward, **config.get("settings", {}))
+
+
+def baseline(task: Task, method: str, *, seed: int, store_limit: int | None = 0) -> PPO:
+    """A learner with LSTOC's own PPO settings that is paid for less than LSTOC, or knows more.
+
+    "ppo": the label alone. "ppo+bonus": also for first occupancy. "oracle": also for progress along the true sequences,
+    which it is told.
+    """
+    config = LSTOCConfig()
+    rewards = {
+        "ppo": RewardConfig(),
+        "ppo+bonus": RewardConfig(bonus=config.bonus),
+        "oracle": RewardConfig(progress=config.solve_progress),
+    }
+    if method not in rewards:
+        raise ValueError(f"unknown baseline {method!r}: choose one of {', '.join(rewards)}")
+    env = make_vec(task, num_envs=config.num_envs, seed=seed)
+    learner = PPO(env, replace(config.ppo, store_limit=store_limit), seed=seed, rewards=rewards[method])
+    if method == "oracle":
+        learner.rewards.set_sequences(true_paths(task))
+    return learner
+
+
+def train(learner: PPO, steps: int) -> tuple[list[Record], bool]:
+    """Train until the task is solved, by the rule of LSTOC's solve phase, or the budget used up; and whether it is."""
+    config = LSTOCConfig()
+    history: list[Record] = []
+    while learner.env_steps < steps:
+        history.append(learner.update())
+        rate, episodes = recent_success(history)
+        if rate >= config.solved and episodes >= 2 * config.num_envs:
+            return history, True
+    return history, False
+
+
+def recent_success(history: Sequence[Record]) -> tuple[float, int]:
+    """Success rate of the episodes that ended in the last eight updates in which any did, and their number."""
+    ended = [record for record in history[-64:] if record["episodes"]][-8:]
+    episodes = sum(int(record["episodes"]) for record in ended)
+    successes = sum(record["episodes"] * record["success_rate"] for record in ended)
+    return (successes / episodes if episodes else float("nan")), episodes
+
+
+def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: int) -> pd.DataFrame:
+    """Columns env_steps, success_rate, solved, budget: the rate of the episodes that ended in each window of steps.
+
+    All environments start together, so a window is long enough that in each of them an episode ends: in a shorter one
+    at the start only successes could. A run that has solved the task ends there; its last row holds the rate by which
+    it was judged.
+    """
+    config = LSTOCConfig()
+    window = max(steps // POINTS, config.num_envs * (task.horizon + config.ppo.segment_length))
+    table = pd.DataFrame(history, columns=["env_steps", "episodes", "success_rate"])
+    table = table[table.episodes > 0].astype({"env_steps": "int64", "episodes": "int64"})
+    table["successes"] = table.episodes * table.success_rate
+    windows = table.groupby((table.env_steps - 1) // window)
+    sums = windows[["episodes", "successes"]].sum()
+    rate = (sums.successes / sums.episodes).to_numpy(float)
+    if solved:
+        rate[-1] = recent_success(history)[0]
+    ends = windows.env_steps.max().to_numpy()
+    return pd.DataFrame({"env_steps": ends, "success_rate": rate, "solved": solved, "budget": steps})
+
+
+def discovery_facts(found: Discovery, task: Task) -> dict[str, Any]:
+    """How a discovery ended, by its own judgement and by the truth; and when its answer was first right."""
+    truth = set(true_paths(task))
+    right = [record for record in found.history if set(record["sequences"]) == truth]
+    marks = score(found, task)
+    return {
+        "finished": found.finished,
+        "exact": marks.exact,
+        "found": marks.found,
+        "labels_correct": marks.labels_correct,
+        "stopped_wrong": found.finished and not marks.exact,
+        "trajectories": found.trajectories,
+        "positives": found.positives,
+        "stop_steps": found.env_steps,
+        "first_right_trajectories": float(right[0]["trajectories"]) if right else float("nan"),
+        "first_right_steps": float(right[0]["env_steps"]) if right else float("nan"),
+        "missing": found.missing,
+    }
+
+
+def true_paths(task: Task) -> tuple[Path, ...]:
+    """The minimal satisfying sequences as observation ids: the truth, for scoring and for the oracle."""
+    world = compile_world(task)
+    return tuple(tuple(world.observation_of_symbol(symbol) for symbol in sequence) for sequence in task.sequences)
+
+
+# --- accuracy of subgoal learning on the same samples -----------------------------------------------------------------
+
+
+def accuracy(spec: RunSpec) -> pd.DataFrame:
+    """Every algorithm on prefixes of the samples of one exploration policy: a row for each algorithm and prefix.
+
+    spec.config: steps (samples to collect), shares (of them, one prefix each). The policy is that of "ppo+bonus".
+    """
+    steps, task = spec.config["steps"], TASKS[spec.task]
+    learner = baseline(task, "ppo+bonus", seed=spec.seed, store_limit=None)
+    while learner.env_steps < steps:
+        learner.update()
+    store = learner.store
+    last_steps = np.cumsum(store.lengths - 1)
+    rows = []
+    for share in spec.config["shares"]:
+        samples = round(share * steps)
+        part = store.select(np.arange(np.searchsorted(last_steps, samples, side="right")))
+        for algorithm, config in ALGORITHMS.items():
+            nodes, paths = learned_tree(part, task, config, seed=spec.seed)
+            counts = {"trajectories": len(part), "positives": len(part.positives)}
+            rows.append(
+                {"algorithm": algorithm, "samples": samples, **counts, **tree_accuracy(nodes, paths, true_paths(task))}
+            )
+    return pd.DataFrame(rows)
+
+
+def learned_tree(
+    store: TrajectoryStore, task: Task, config: ForwardConfig | GuidedConfig, *, seed: int
+) -> tuple[set[Path], set[Path]]:
+    """Nodes of the learned subgoal tree, as paths from its root, and its satisfying sequences; all as observation ids.
+
+    The FSM says how long and how wide a tree may be; names are not asked for.
+    """
+    fsm = task.formula.fsm()
+    if isinstance(config, GuidedConfig):
+        paths = set(guided(store, replace(config, max_length=fsm.longest_path)).paths)
+        return prefixes(paths), paths
+    method = Forward(config, fsm, seed=seed)
+    for _ in range(RESTARTS + 1):
+        restarts = method.restarts
+        method.advance(store)
+        if method.restarts == restarts:
+            break
+    return set(method.nodes or method.abandoned_nodes), set(method.paths)
+
+
+def tree_accuracy(nodes: set[Path], paths: set[Path], truth: Iterable[Path]) -> dict[str, Any]:
+    """A learned tree against the true one.
+
+    accuracy: share of the true tree's nodes that are in the learned tree, that is, of key states found in their right
+    place in the order. key_states: share of the true key states found at all, in whatever order. precision: share of
+    the learned tree's nodes that are in the true one. exact: the satisfying sequences are the true ones.
+    """
+    true = prefixes(truth)
+    common = len(true & nodes)
+    states, found = ({key for path in tree for key in path} for tree in (true, nodes))
+    return {
+        "accuracy": common / len(true),
+        "key_states": len(states & found) / len(states),
+        "precision": common / len(nodes) if nodes else float("nan"),
+        "exact": paths == set(truth),
+    }
+
+
+def prefixes(paths: Iterable[Path]) -> set[Path]:
+    """Nodes of the prefix tree of the sequences, without its root."""
+    return {path[:length] for path in paths for length in range(1, len(path) + 1)}
+
+
+# --- generalization ---------------------------------------------------------------------------------------------------
+
+
+def generalization(spec: RunSpec) -> pd.DataFrame:
+    """Success rate over steps on an unseen task in a changed world, with rewards from learned labels ("lstoc") or none.
+
+    spec.config: steps (in the test world); for "lstoc" also train_task and train_steps, to learn the labels. Then every
+    row also says whether that worked and how good the labels are in the test world.
+    """
+    config, task = spec.config, TASKS[spec.task]
+    learner = baseline(task, "ppo", seed=spec.seed)
+    facts: dict[str, Any] = {}
+    if "train_task" in config:
+        train_task = TASKS[config["train_task"]]
+        found = discover(train_task, seed=spec.seed, max_steps=config["train_steps"], progress=False)
+        facts = {"labels_learned": found.labeling is not None, "train_steps": found.env_steps}
+        if found.labeling is not None:
+            function = labeling_function(found)
+            table = label_accuracy(function, [compile_world(task)])
+            facts |= {"label_precision": table.precision.min(), "label_recall": table.recall.min()}
+            learner.rewards.config = RewardConfig(progress=LSTOCConfig().solve_progress)
+            learner.rewards.set_sequences(labelled_paths(function, learner.env.observations, task.sequences))
+    return success_curve(*train(learner, config["steps"]), task, config["steps"]).assign(**facts)
+
+
+def labeling_function(found: Discovery) -> LabelingFunction:
+    """L, from the key states that a discovery has found and named, and everything else it has seen."""
+    assert found.labeling is not None
+    return LabelingFunction.learn(
+        found.learner.env.observations,
+        [key.observation_id for key in found.key_states],
+        found.labeling.mapping,
+        seen=found.store.ids,
+    )
+
+
+def labelled_paths(
+    function: LabelingFunction, observations: np.ndarray, sequences: Iterable[Sequence[str]]
+) -> Iterator[Path]:
+    """The satisfying sequences of a task's FSM as observation ids, wherever the labeling function sees their symbols.
+
+    observations: the world's table. The function looks at each observation by itself, so it makes no difference that it
+    is asked about all of them at once and not when the agent meets them. A symbol may be seen in several observations,
+    or in none: then sequences with it pay nothing.
+    """
+    columns = function.columns(observations)
+    ids = {symbol: np.flatnonzero(columns == column).tolist() for column, symbol in enumerate(function.symbols)}
+    for sequence in sequences:
+        yield from product(*(ids.get(symbol, []) for symbol in sequence))
