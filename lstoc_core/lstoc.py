@@ -10,8 +10,10 @@ by the truth. Then the same policy goes on to learn the task, paid for progress 
 """
 
 import json
+import math
 import os
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -37,6 +39,8 @@ from lstoc_core.tree import SubgoalTree
 Method = Literal["guided", "forward"]
 EnvLike = Task | str | gymnasium.Env | Callable[[], gymnasium.Env] | InternedVectorEnv
 Record = dict[str, Any]
+SAVE_EVERY = 60.0
+"""Seconds between two checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,10 @@ class LSTOCConfig:
     """First-occupancy bonus while exploring."""
     progress: float = 0.1
     """r_a: pay for each key state of a followed sequence, visited in order."""
+    success: float = 1.0
+    """Pay for a success that no decided sequence explains."""
     explained: float = 0.2
-    """Pay for a success that a known sequence explains; other successes pay 1."""
+    """Pay for a success that a decided sequence explains."""
     rearm: bool = True
     """The bonus counts afresh whenever the agent advances along a known sequence."""
     first_positives: int = 3
@@ -154,13 +160,19 @@ class _Loop:
         self, env: EnvLike, method: Method, fsm: FSM | None, seed: int, config: LSTOCConfig, contrast: str
     ) -> None:
         self.config, self.seed, self.method_name = config, seed, method
-        task = TASKS[env] if isinstance(env, str) else env
+        self.task = task = TASKS[env] if isinstance(env, str) else env
+        self.contrast = contrast
         self.fsm = fsm or (task.formula.fsm() if isinstance(task, Task) else None)
         self.env = _vectorised(task, config.num_envs, seed)
         rewards = RewardConfig(
-            explained=config.explained, progress=config.progress, bonus=config.bonus, rearm=config.rearm
+            success=config.success,
+            explained=config.explained,
+            progress=config.progress,
+            bonus=config.bonus,
+            rearm=config.rearm,
         )
-        self.learner = PPO(self.env, config.ppo, seed=seed, rewards=rewards)
+        shares = math.gcd(self.env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
+        self.learner = PPO(self.env, replace(config.ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
         if method == "guided":
             length = self.fsm.longest_path if self.fsm else config.guided.max_length
@@ -200,7 +212,7 @@ class _Loop:
                 bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {self._shown()}")
                 for callback in callbacks:
                     callback(record)
-                if checkpoint is not None and time.monotonic() - saved > 60:
+                if checkpoint is not None and time.monotonic() - saved > SAVE_EVERY:
                     self._save(checkpoint)
                     saved = time.monotonic()
         if checkpoint is not None:
@@ -340,8 +352,13 @@ class _Loop:
 
     def _load(self, directory: Path) -> None:
         state = json.loads((directory / "loop.json").read_text())
-        if state["key"] != self._key():
-            raise ValueError(f"{directory} holds another run ({state['key']}); choose another directory or delete it")
+        mine, saved = self._key(), state["key"]
+        if different := [
+            f"{name}={saved.get(name)!r} instead of {mine[name]!r}" for name in mine if mine[name] != saved.get(name)
+        ]:
+            raise ValueError(
+                f"{directory} holds another run: {', '.join(different)}; choose another directory or delete it"
+            )
         self.learner.load(directory / state["learner"])
         self.method.load_state_dict(state["method"], self.learner.store)
         self.phase, self.missing, self._next_look = state["phase"], state["missing"], state["next_look"]
@@ -351,9 +368,13 @@ class _Loop:
         self.method.finished = self.phase != "explore"
 
     def _key(self) -> Record:
-        """What makes it the same run."""
-        shape = list(self.env.observations.shape[1:])
-        return {"method": self.method_name, "seed": self.seed, "observations": shape, **asdict(self.config)}
+        """What makes it the same run, as json gives it back."""
+        if isinstance(self.task, Task):  # a name and a formula for the eye, and a checksum of map, start and horizon
+            env = f"{self.task.name}, {self.task.formula}, {zlib.crc32(repr(self.task).encode()):08x}"
+        else:
+            env = f"observations of shape {self.env.observations.shape[1:]}"
+        key = {"env": env, "method": self.method_name, "contrast": self.contrast, "seed": self.seed}
+        return json.loads(json.dumps({**key, "fsm": repr(self.fsm), **asdict(self.config)}))
 
 
 def score(discovery: Discovery, task: Task | str) -> Score:

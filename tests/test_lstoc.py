@@ -1,0 +1,272 @@
+"""The whole loop on tiny worlds: discovery, names, solving, checkpoints, any environment, and bad input."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+import lstoc_core as lstoc
+from lstoc_core.lstoc import LSTOCConfig, Score
+from lstoc_core.ppo import PPOConfig
+
+torch.set_num_threads(1)
+SMALL = LSTOCConfig(num_envs=16, ppo=PPOConfig(segment_length=32, minibatches=2, hidden=32, features=32))
+POSITIONS = {"a": (1, 4), "b": (4, 1), "c": (4, 4)}
+
+
+def tiny(formula, **options):
+    given = {"positions": POSITIONS, "size": (5, 5), "horizon": 60, **options}
+    return lstoc.make_task(domain="letter", formula=formula, **given)
+
+
+def run(env, **options):
+    given = {"seed": 0, "max_steps": 60_000, "progress": False, "config": SMALL, **options}
+    return lstoc.discover(env, **given)
+
+
+def facts(discovery):
+    """Everything a run found and did, comparable."""
+    history = [tuple(str(value) for value in record.values()) for record in discovery.history]  # text: nan equals nan
+    weights = [parameter.detach().clone() for parameter in discovery.learner.policy.parameters()]
+    return (
+        history,
+        discovery.sequences,
+        discovery.trajectories,
+        discovery.env_steps,
+        discovery.store.ids.copy(),
+        weights,
+    )
+
+
+def assert_same(one, two):
+    for mine, other in zip(facts(one)[:-2], facts(two)[:-2], strict=True):
+        assert mine == other
+    np.testing.assert_array_equal(facts(one)[-2], facts(two)[-2])
+    assert all(torch.equal(mine, other) for mine, other in zip(facts(one)[-1], facts(two)[-1], strict=True))
+
+
+class Corridor(gymnasium.Env):
+    """Cells 0 to 4, start in the middle; success: the left end, then the right end, within 40 steps."""
+
+    def __init__(self, discrete=False, reports=True):
+        cells = gymnasium.spaces.Discrete(5) if discrete else gymnasium.spaces.Box(0, 4, (2,), np.float32)
+        self.observation_space, self.action_space = cells, gymnasium.spaces.Discrete(2)
+        self.discrete, self.reports = discrete, reports
+
+    def observe(self):
+        return self.cell if self.discrete else np.array([self.cell, 4 - self.cell], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.cell, self.time, self.left = 2, 0, False
+        return self.observe(), {}
+
+    def step(self, action):
+        self.cell = min(max(self.cell + (1 if action else -1), 0), 4)
+        self.time += 1
+        self.left |= self.cell == 0
+        done = self.succeeds()
+        info = {"success": done} if self.reports else {}
+        return self.observe(), 0.0, done, self.time >= 40, info
+
+    def succeeds(self):
+        return self.left and self.cell == 4
+
+
+class Never(Corridor):
+    def succeeds(self):
+        return False
+
+
+class Always(Corridor):
+    """Every episode ends in success after three steps, wherever it is."""
+
+    def succeeds(self):
+        return self.time >= 3
+
+
+# --- what it finds ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("formula", ["a;b", "(a;b)|c", "a;b;a"])
+def test_finds_names_and_solves(formula):
+    task = tiny(formula)
+    found = run(task, solve=True, max_steps=150_000)
+    assert lstoc.score(found, task) == Score(exact=True, found=1.0, labels_correct=True)
+    assert found.finished
+    assert found.missing == ""
+    assert found.success_rate >= SMALL.solved
+    assert found.learner.evaluate(100) >= 0.9
+    assert found.tree.sequences == found.sequences
+    assert found.trajectories <= len(found.store)
+    assert found.env_steps <= found.learner.env_steps <= 150_000
+    assert [record["phase"] for record in found.history][-1] == "done"
+
+
+def test_the_papers_method_through_the_same_loop():
+    """Learned importance and the restarts belong to other tests; here: that the loop drives it and steers by it."""
+    task = tiny("a")
+    config = replace(SMALL, forward=replace(SMALL.forward, threshold=20, exact=True))
+    found = run(task, method="forward", config=config)
+    assert found.finished
+    assert lstoc.score(found, task).exact
+    assert [event for event, *_ in found.tree.events] == ["expand", "work", "satisfying", "work", "explored"]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another():
+    task = tiny("a;b")
+    one, two, other = run(task), run(task), run(task, seed=1)
+    assert_same(one, two)
+    assert facts(one)[0] != facts(other)[0]
+
+
+def test_callbacks_and_history_tell_the_same_story():
+    seen = []
+    found = run(tiny("a;b"), callbacks=[seen.append])
+    assert seen == found.history
+    steps = [record["env_steps"] for record in seen]
+    assert steps == list(range(512, 512 * len(seen) + 1, 512))
+    assert seen[-1]["trajectories"] == len(found.store)
+
+
+def test_a_budget_too_small_says_what_is_missing_and_keeps_what_was_collected():
+    found = run(tiny("a;b;a"), max_steps=2_000)
+    assert not found.finished
+    assert found.labeling is None
+    assert f"in {len(found.store)} trajectories" in found.missing
+    assert len(found.store) == found.trajectories > 0
+
+
+def test_score_counts_what_was_found():
+    task, other = tiny("a;b"), tiny("a;c")
+    found = run(task)
+    judged = lstoc.score(found, other)
+    assert not judged.exact
+    assert judged.found == 0.5
+    assert not judged.labels_correct
+    nothing = run(task, max_steps=500)
+    assert lstoc.score(nothing, task) == Score(exact=False, found=0.0, labels_correct=False)
+
+
+# --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been(tmp_path):
+    task = tiny("a;b;a")
+    whole = run(task, solve=True, max_steps=24_000)
+    for budget in (3_000, 11_000, 24_000):
+        resumed = run(task, solve=True, max_steps=budget, checkpoint=tmp_path)
+    assert {record["phase"] for record in whole.history} == {"explore", "solve"}
+    assert_same(whole, resumed)
+    assert whole.missing == resumed.missing
+    assert len(list(tmp_path.glob("learner-*.pt"))) == 1
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
+    program = textwrap.dedent(
+        f"""
+        import sys, torch
+        sys.path.insert(0, {str(sys.path[0])!r})
+        import lstoc_core.lstoc
+        from test_lstoc import run, tiny
+        lstoc_core.lstoc.SAVE_EVERY = 0.0
+        run(tiny("a;b;a"), max_steps=10**9, solve=True, checkpoint={str(tmp_path)!r})
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program])
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "loop.json").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    task = tiny("a;b;a")
+    assert_same(run(task, solve=True, max_steps=6_000, checkpoint=tmp_path), run(task, solve=True, max_steps=6_000))
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
+    run(tiny("a;b"), max_steps=1_000, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="seed=0 instead of 1"):
+        run(tiny("a;b"), max_steps=1_000, checkpoint=tmp_path, seed=1)
+    with pytest.raises(ValueError, match=r"another run: env='custom, a;b, .*' instead of 'custom, a;c, "):
+        run(tiny("a;c"), max_steps=1_000, checkpoint=tmp_path)
+
+
+# --- any environment --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("discrete", [False, True])
+def test_a_users_environment(discrete):
+    found = run(lambda: Corridor(discrete))
+    assert found.finished
+    assert len(found.sequences) == 1
+    places = [found.key_states[key].observation for key in found.sequences[0]]
+    ends = np.eye(5)[[0, 4]] if discrete else np.array([[0, 4], [4, 0]])
+    np.testing.assert_array_equal(places, ends)
+    assert found.labeling is None
+
+
+def test_a_users_environment_with_names_for_its_subgoals():
+    fsm = lstoc.parse("left;right").fsm()
+    found = run(Corridor, fsm=fsm)
+    first, last = found.sequences[0]
+    assert found.labeling.mapping == {first: "left", last: "right"}
+
+
+def test_a_single_environment_that_stands():
+    found = run(Corridor(), max_steps=30_000)
+    assert [list(found.key_states[key].observation) for key in found.sequences[0]] == [[0, 4], [4, 0]]
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_that_never_succeeds():
+    found = run(Never, max_steps=5_000)
+    assert not found.finished
+    assert found.sequences == ()
+    assert "0 successes in" in found.missing
+    assert "nothing to learn from" in found.missing
+    assert len(found.store) > 100
+    assert not found.store.labels.any()
+
+
+def test_an_environment_that_always_succeeds():
+    found = run(Always, max_steps=5_000)
+    assert not found.finished
+    assert "without failures there is nothing to contrast" in found.missing
+    assert found.store.labels.all()
+    assert len(found.store) == found.positives > 100
+
+
+def test_episodes_that_do_not_end():
+    class Endless(Corridor):
+        def step(self, action):
+            observation, reward, _, _, info = super().step(action)
+            return observation, reward, False, False, info
+
+    assert "no episode ended within 1024 steps" in run(Endless, max_steps=1_000).missing
+
+
+def test_an_environment_that_does_not_report_success():
+    with pytest.raises(KeyError, match="without info\\['success'\\]"):
+        run(lambda: Corridor(reports=False))
+
+
+def test_what_cannot_be_explored_is_named():
+    with pytest.raises(ValueError, match="unknown method 'backward': choose 'guided' or 'forward'"):
+        run(tiny("a;b"), method="backward")
+    with pytest.raises(lstoc.TaskError, match="did you mean letter-1"):
+        run("leter-1")
+    with pytest.raises(TypeError, match="cannot explore 3: give a Task"):
+        run(3)
+    continuous = Corridor()
+    continuous.action_space = gymnasium.spaces.Box(0, 1)
+    with pytest.raises(TypeError, match="only Discrete actions"):
+        run(continuous)
