@@ -1,0 +1,100 @@
+"""Seconds that discovery takes on stored trajectories, on one core: guided, beside the paper's forward method.
+
+    python benchmarks/bench_discovery.py [--quick] [--check] [--profile]
+
+The trajectories are random walks of up to 200 steps on the 10×10 Letter map. Rounds go through all contenders in turn,
+each on a store without any index, and the median round of each counts.
+"""
+
+import argparse
+import cProfile
+import os
+import pstats
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+
+from lstoc_core.discovery import GuidedConfig, guided
+from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.tasks import TASKS, Task
+from lstoc_core.trajectories import TrajectoryStore, random_walks
+
+TARGET_SECONDS = 3.0
+NAMES = ("letter-1", "letter-2", "letter-3")
+Paths = tuple[tuple[int, ...], ...]
+
+
+def by_guided(store: TrajectoryStore, task: Task) -> tuple[Paths, str]:
+    findings = guided(store, GuidedConfig(max_length=task.formula.fsm().longest_path))
+    return findings.paths, findings.missing
+
+
+def by_forward(exact: bool) -> Callable[[TrajectoryStore, Task], tuple[Paths, str]]:
+    def run(store: TrajectoryStore, task: Task) -> tuple[Paths, str]:
+        method = Forward(ForwardConfig(exact=exact), task.formula.fsm())
+        missing = method.advance(store)
+        return method.paths, missing
+
+    return run
+
+
+CONTENDERS = {"guided": by_guided, "forward, exact f": by_forward(True), "forward, trained f": by_forward(False)}
+
+
+def truth(task: Task) -> Paths:
+    world = compile_world(task)
+    return tuple(sorted(tuple(world.observation_of_symbol(s) for s in sequence) for sequence in task.sequences))
+
+
+def fresh(store: TrajectoryStore) -> TrajectoryStore:
+    """A copy without the index that earlier calls have built."""
+    return store.select(np.arange(len(store)))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one round on a tenth of the trajectories")
+    parser.add_argument("--check", action="store_true", help="exit with 1 unless guided is exact and fast enough")
+    parser.add_argument("--profile", action="store_true", help="show where guided spends its time")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    count, rounds = (2_000, 1) if options.quick else (20_000, 3)
+    slowest, exact = 0.0, True
+    print(f"{count:,} random walks, one core, median of {rounds}")
+    print(f"{'task':10} {'successes':>9} {'steps':>10}  {'method':20} {'seconds':>8}  outcome")
+    for name in NAMES:
+        task = TASKS[name]
+        store = random_walks(make_vec(task, num_envs=1000, seed=0), count, seed=0)
+        seconds: dict[str, list[float]] = {method: [] for method in CONTENDERS}
+        outcome: dict[str, str] = {}
+        for _ in range(rounds):
+            for method, run in CONTENDERS.items():
+                given = fresh(store)
+                begin = time.perf_counter()
+                paths, missing = run(given, task)
+                seconds[method].append(time.perf_counter() - begin)
+                outcome[method] = "exact" if paths == truth(task) and not missing else missing or "wrong"
+        for method in CONTENDERS:
+            took = statistics.median(seconds[method])
+            row = f"{name:10} {int(store.labels.sum()):9,} {store.num_steps:10,}" if method == "guided" else " " * 31
+            print(f"{row}  {method:20} {took:8.2f}  {outcome[method]}")
+        slowest = max(slowest, statistics.median(seconds["guided"]))
+        exact &= outcome["guided"] == "exact"
+        if options.profile:
+            with cProfile.Profile() as profile:
+                by_guided(fresh(store), task)
+            pstats.Stats(profile).sort_stats("tottime").print_stats(12)
+    met = slowest < TARGET_SECONDS and exact
+    print(f"target: guided exact and below {TARGET_SECONDS} s: {'met' if met else 'MISSED'} (slowest {slowest:.2f} s)")
+    return int(options.check and not met)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
