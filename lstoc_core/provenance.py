@@ -25,6 +25,7 @@ PRESENTATION = {
     "plotting",
     "provenance",
     "reproduce",
+    "results",
     "runs",
     "stats",
 }
