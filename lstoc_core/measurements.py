@@ -126,11 +126,16 @@ def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: in
     config = LSTOCConfig()
     window = max(steps // POINTS, config.num_envs * (task.horizon + config.ppo.segment_length))
     table = pd.DataFrame(history, columns=["env_steps", "episodes", "success_rate"])
-    table = table[table.episodes > 0].astype({"env_steps": "int64", "episodes": "int64"})
+    if table.episodes.any():
+        table = table[table.episodes > 0]
+    else:  # no episode has ended, so none has succeeded
+        table = table.tail(1).assign(episodes=1, success_rate=0.0)
+    table = table.astype({"env_steps": "int64", "episodes": "int64"})
     table["successes"] = table.episodes * table.success_rate
-    windows = table.groupby((table.env_steps - 1) // window)
+    last = max(table.env_steps.max() // window - 1, 0)  # what is left of a window at the end belongs to the last one
+    windows = table.groupby(((table.env_steps - 1) // window).clip(upper=last))
     sums = windows[["episodes", "successes"]].sum()
-    rate = (sums.successes / sums.episodes).to_numpy(float)
+    rate = (sums.successes / sums.episodes).to_numpy(float, copy=True)
     if solved:
         rate[-1] = recent_success(history)[0]
     ends = windows.env_steps.max().to_numpy()

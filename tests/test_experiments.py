@@ -1,0 +1,313 @@
+"""Experiments: plans that can be run, measurements against sums by hand, tables and figures of whatever there is."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from lstoc_core import experiments, measurements, paths, results, runs
+from lstoc_core.discovery import GuidedConfig
+from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.experiments import EXPERIMENTS, ExperimentError
+from lstoc_core.labeling_function import LabelingFunction
+from lstoc_core.lstoc import LSTOCConfig
+from lstoc_core.runs import RunSpec
+from lstoc_core.tasks import NINE, TASKS
+from lstoc_core.trajectories import random_walks
+
+each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path / "figures"))
+    monkeypatch.setattr(runs, "with_joblib", lambda call, items, lost, *, workers: map(call, items))
+    yield
+    plt.close("all")
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+@each_experiment
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_every_plan_is_a_list_of_different_runs_with_enough_seeds(name, profile):
+    specs = experiments.experiment(name).specs(profile)
+    assert len({spec.name for spec in specs}) == len(specs) > 0
+    seeds = pd.DataFrame([(spec.task, spec.method, spec.seed) for spec in specs]).groupby([0, 1])[2].nunique()
+    assert (seeds >= {"smoke": 1, "quick": 3, "paper": 5}[profile]).all()
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_experiments_that_share_a_store_agree_on_its_runs(profile):
+    """Otherwise each would find the other's runs stale, and redo them for ever."""
+    config: dict[str, dict] = {}
+    for entry in EXPERIMENTS.values():
+        for spec in entry.specs(profile):
+            assert config.setdefault(spec.name, dict(spec.config)) == dict(spec.config)
+
+
+def test_the_paper_profile_has_the_papers_budgets_and_tasks():
+    for spec in EXPERIMENTS["efficiency"].specs("paper"):
+        million = {"letter": 1.0, "office": 2.0, "crafter": 2.5}[TASKS[spec.task].domain]
+        assert spec.config["steps"] == million * 1e6
+    assert set(EXPERIMENTS["accuracy"].tasks("paper")) == set(EXPERIMENTS["discovery"].tasks("paper")) == set(NINE)
+    assert set(EXPERIMENTS["ablation"].tasks("paper")) == set(experiments.THREE)
+
+
+def test_every_variant_changes_exactly_one_thing():
+    default = LSTOCConfig()
+    for method, config in experiments.TRAINING_METHODS.items():
+        if "discovery" in config:
+            changed = measurements.loop_config(config)
+            differs = sum(getattr(changed, name) != getattr(default, name) for name in default.__dataclass_fields__)
+            assert differs + (config["discovery"] != "guided") == (method != "lstoc") + ("forward" in config), (
+                f"{method} must differ from the default settings in one of them"
+            )
+
+
+def test_given_tasks_methods_and_seeds_replace_the_plan():
+    specs = EXPERIMENTS["efficiency"].specs("quick", tasks=["crafter-1"], methods=["ppo"], seeds=[7, 8])
+    assert sorted((spec.task, spec.method, spec.seed) for spec in specs) == [
+        ("crafter-1", "ppo", 7),
+        ("crafter-1", "ppo", 8),
+    ]
+    steps = experiments.TRAINING_STEPS["quick"]["crafter"]
+    assert specs[0].config == {"steps": steps}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"profile": "fast"}, "unknown profile 'fast'"),
+        ({"profile": "quick", "tasks": ["letter-9"]}, "unknown task 'letter-9'; near: letter-"),
+        ({"profile": "quick", "methods": ["ppo+bonas"]}, "near: ppo[+]bonus"),
+    ],
+)
+def test_unknown_names_are_named(arguments, message):
+    with pytest.raises(ExperimentError, match=message):
+        EXPERIMENTS["efficiency"].specs(**arguments)
+    with pytest.raises(ExperimentError, match="near: accuracy"):
+        experiments.experiment("acuracy")
+
+
+def test_of_committed_runs_each_task_has_one_profile():
+    rows = [("t1", "a", 0, "quick"), ("t1", "b", 0, "quick"), ("t1", "a", 0, "paper"), ("t2", "a", 0, "quick")]
+    rows += [("t2", "a", 0, "paper")]
+    table = pd.DataFrame(rows, columns=["task", "method", "seed", "profile"])
+    kept = experiments.one_profile(table)
+    assert kept.groupby("task").profile.unique().map(list).to_dict() == {"t1": ["quick"], "t2": ["paper"]}
+
+
+# --- measurements ----------------------------------------------------------------------------------------------------
+
+
+def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_alone():
+    """64 environments, horizon 200, segments of 64: the first failure can end in the fourth update only."""
+    rng = np.random.default_rng(0)
+    history = [{"env_steps": 4096, "episodes": 3, "success_rate": 1.0}]
+    history += [{"env_steps": 8192, "episodes": 0, "success_rate": float("nan")}]
+    history += [
+        {"env_steps": 4096 * k, "episodes": int(n), "success_rate": rng.integers(n + 1) / n}
+        for k, n in enumerate(rng.integers(1, 70, size=40), 3)
+    ]
+    curve = measurements.success_curve(history, False, TASKS["letter-1"], 250_000)
+    assert (curve.env_steps.diff().dropna() >= 64 * 200).all()
+    assert curve.env_steps.iloc[0] >= 64 * 200
+    assert curve.env_steps.iloc[-1] == history[-1]["env_steps"]
+    begin = 0
+    for point in curve.itertuples():
+        inside = [r for r in history if begin < r["env_steps"] <= point.env_steps and r["episodes"]]
+        successes, episodes = sum(r["episodes"] * r["success_rate"] for r in inside), sum(r["episodes"] for r in inside)
+        assert point.success_rate == pytest.approx(successes / episodes)
+        begin = point.env_steps
+    solved = measurements.success_curve(history, True, TASKS["letter-1"], 250_000)
+    last = history[-8:]
+    rate = sum(r["episodes"] * r["success_rate"] for r in last) / sum(r["episodes"] for r in last)
+    assert solved.success_rate.iloc[-1] == pytest.approx(rate)
+    assert solved.success_rate.iloc[:-1].equals(curve.success_rate.iloc[:-1])
+    short = measurements.success_curve(history[1:2], False, TASKS["letter-1"], 8192)
+    assert short.success_rate.tolist() == [0.0]
+
+
+def test_accuracy_of_a_tree():
+    truth = [(1, 2, 4), (3, 4)]  # nodes 1, 12, 124, 3, 34
+    judged = measurements.tree_accuracy({(1,), (1, 2), (9,), (9, 3)}, {(9, 3)}, truth)
+    assert judged == {"accuracy": 2 / 5, "key_states": 3 / 4, "precision": 1 / 2, "exact": False}
+    perfect = measurements.tree_accuracy(measurements.prefixes(truth), set(truth), truth)
+    assert perfect == {"accuracy": 1.0, "key_states": 1.0, "precision": 1.0, "exact": True}
+    nothing = measurements.tree_accuracy(set(), set(), truth)
+    assert (nothing["accuracy"], nothing["exact"], np.isnan(nothing["precision"])) == (0.0, False, True)
+
+
+def test_guided_learns_the_whole_tree_of_random_walks_and_forward_some_tree():
+    task = TASKS["letter-2"]
+    store = random_walks(make_vec(task, num_envs=500, seed=0), 2000, seed=0)
+    truth = measurements.true_paths(task)
+    nodes, found = measurements.learned_tree(store, task, GuidedConfig(), seed=0)
+    assert measurements.tree_accuracy(nodes, found, truth)["exact"]
+    assert nodes == measurements.prefixes(truth)
+    fsm = task.formula.fsm()
+    nodes, found = measurements.learned_tree(store, task, measurements.ALGORITHMS["forward-exact"], seed=0)
+    assert nodes
+    assert found <= nodes
+    assert max(map(len, nodes)) <= fsm.longest_path + 1  # a tree is abandoned as soon as it is too deep
+
+
+def test_training_learns_letter_1_and_says_what_it_found():
+    config = {"steps": 60_000, **experiments.TRAINING_METHODS["lstoc"], "solve": False}
+    table = measurements.training(RunSpec("training", "letter-1", "lstoc", 0, "smoke", config))
+    assert table.env_steps.is_monotonic_increasing
+    assert table.success_rate.between(0, 1).all()
+    last = table.iloc[-1]
+    assert last.finished
+    assert last.exact
+    assert not last.stopped_wrong
+    assert 0 < last.first_right_trajectories <= last.trajectories
+    assert last.stop_steps <= 60_000
+
+
+def test_the_oracle_is_paid_along_the_true_sequences_and_ppo_is_not():
+    task = TASKS["letter-3"]
+    world = compile_world(task)
+    assert {tuple(world.task.cells[int(np.flatnonzero(world.observation_id == i)[0])] for i in path)
+            for path in measurements.true_paths(task)} == {
+        tuple(task.positions[symbol] for symbol in sequence) for sequence in task.sequences
+    }  # fmt: skip
+    oracle = measurements.baseline(task, "oracle", seed=0)
+    assert set(oracle.rewards.tree.paths) == set(measurements.true_paths(task))
+    assert oracle.rewards.config.progress > 0
+    plain = measurements.baseline(task, "ppo", seed=0).rewards
+    assert (plain.config.progress, plain.config.bonus, plain.tree.paths) == (0, 0, ())
+    assert measurements.baseline(task, "ppo+bonus", seed=0).rewards.config.bonus > 0
+    with pytest.raises(ValueError, match=r"choose one of ppo, ppo\+bonus, oracle"):
+        measurements.baseline(task, "sac", seed=0)
+
+
+def test_training_stops_when_the_task_is_solved():
+    class Learner:
+        env_steps = 0
+
+        def update(self):
+            self.env_steps += 4096
+            return {
+                "env_steps": self.env_steps,
+                "episodes": 20,
+                "success_rate": 1.0 if self.env_steps > 40_000 else 0.5,
+            }
+
+    history, solved = measurements.train(Learner(), 10**9)
+    assert solved
+    assert history[-1]["env_steps"] == 4096 * (9 + 8)  # the ninth update is the last at one half
+    assert measurements.train(Learner(), 30_000)[1] is False
+
+
+def test_labelled_paths_follow_the_function_in_an_unseen_world():
+    """Learned in Office 2, the labels give the test task's true sequences in the world with other walls."""
+    trained, tested = (compile_world(TASKS[name]) for name in ("office-2", "office-2-walls"))
+    symbols = trained.task.formula.symbols
+    key_ids = [trained.observation_of_symbol(symbol) for symbol in symbols]
+    function = LabelingFunction.learn(trained.observations, key_ids, dict(enumerate(symbols)))
+    found = set(measurements.labelled_paths(function, tested.observations, tested.task.sequences))
+    assert found == set(measurements.true_paths(tested.task))
+    assert not list(
+        measurements.labelled_paths(replace(function, symbols=("x",) * 4), tested.observations, [("m", "c")])
+    )
+
+
+# --- tables and figures ----------------------------------------------------------------------------------------------
+
+
+def curves(task="letter-1", methods=("lstoc", "ppo"), height=None, seeds=3, budget=100_000):
+    """Curves that rise to a height of their own; LSTOC higher."""
+    height = height or {"lstoc": 0.8, "ppo": 0.4}
+    steps = np.arange(1, 11) * budget // 10
+    rows = [
+        pd.DataFrame({"env_steps": steps, "success_rate": height[method] + seed / 100}).assign(
+            experiment="training", task=task, method=method, seed=seed, profile="quick", solved=False, budget=budget
+        )
+        for method in methods
+        for seed in range(seeds)
+    ]
+    return pd.concat(rows, ignore_index=True)
+
+
+def test_areas_and_their_difference():
+    table = curves()
+    area = results.areas(table).groupby("method").area.apply(list).to_dict()
+    assert area["lstoc"] == pytest.approx([0.80, 0.81, 0.82])
+    row = results.advantage(table, ["letter-1", "office-1"]).iloc[0]
+    assert row.difference == pytest.approx(0.4)
+    assert 0.37 < row.low < 0.4 < row.high < 0.43
+    assert results.advantage(table[:0], ["letter-1"]).empty
+
+
+def test_a_solved_run_keeps_its_rate_to_the_end_of_the_budget():
+    table = curves(seeds=1)
+    short = table[(table.method == "lstoc") & (table.env_steps <= 30_000)].assign(solved=True)
+    grid, values = results.curves_on_grid(short)
+    assert grid[-1] == 100_000
+    assert values == pytest.approx(0.8)
+
+
+def test_coverage_says_what_is_missing():
+    table = pd.concat([curves(), curves("letter-2", ("lstoc",), seeds=2)])
+    text = results.coverage(table, ["letter-1", "letter-2", "office-1"], ["lstoc", "ppo"])
+    assert text.splitlines() == [
+        "letter-1: 3 seeds, profile quick",
+        "letter-2: 2 seeds, profile quick; no runs of PPO",
+        "no runs: office-1",
+    ]
+    assert results.coverage(table[:0], ["letter-1"], ["lstoc"]) == "no runs: letter-1"
+
+
+def test_discoveries_are_counted_by_run_and_unfinished_ones_are_not_averaged():
+    facts = dict(exact=[True, True, False], finished=[True, True, False], trajectories=[100, 300, 9000])
+    table = curves(methods=("lstoc",))
+    for name, values in facts.items():
+        table[name] = table.seed.map(dict(enumerate(values)))
+    table = table.assign(stopped_wrong=False, first_right_trajectories=table.seed.map({0: 90.0, 1: 250.0, 2: np.nan}))
+    table = pd.concat([table, curves(methods=("ppo",))])  # rows without a discovery
+    row = results.discovery_table(table, ["letter-1", "letter-2"], ["lstoc", "fixed"])
+    assert len(row) == 1
+    row = row.iloc[0]
+    assert (row.exact, row.finished, row["trajectories"]) == ("2 of 3", 2, "200 (100 to 300)")
+    assert row["first right"] == "170 (90 to 250)"
+    fig = results.draw_trajectories(table, ["letter-1", "letter-2"], ["lstoc", "fixed"])
+    texts = [text.get_text() for text in fig.axes[0].texts]
+    assert texts == ["no runs"] * 3
+
+
+@pytest.mark.parametrize("tasks", [experiments.FOUR, NINE])
+def test_panels_without_runs_say_so(tasks):
+    fig = results.draw_curves(curves("letter-1"), tasks, experiments.CURVES)
+    empty = [ax for ax in fig.axes if any(text.get_text() == "no runs" for text in ax.texts)]
+    assert len(fig.axes) == len(tasks)
+    assert len(empty) == len(tasks) - 1
+    assert [text.get_text() for text in fig.legends[0].texts] == ["LSTOC (guided)", "PPO"]
+    for function in (results.draw_curves, results.draw_accuracy):
+        assert len(function(curves()[:0], tasks, experiments.CURVES).axes) == len(tasks)
+
+
+def test_the_accuracy_figure_and_table_read_real_runs(tmp_path):
+    """A real, small run: stored, read back, drawn and tabulated."""
+    config = {"steps": 20_000, "shares": [0.5, 1.0]}
+    spec = RunSpec("accuracy", "letter-1", "offline", 0, "smoke", config)
+    runs.compute([spec], "lstoc_core.measurements:accuracy", progress=False)
+    runs.promote("smoke", "accuracy")
+    table = experiments.table("accuracy")
+    assert set(table.method) == set(measurements.ALGORITHMS)
+    assert len(table) == 2 * len(measurements.ALGORITHMS)
+    assert table.groupby("samples").positives.nunique().eq(1).all()  # the same samples for all
+    rows = results.accuracy_table(table, ["letter-1", "office-2"])
+    assert list(rows.task) == ["letter-1"] * 5
+    fig = results.draw_accuracy(table, experiments.FOUR, list(measurements.ALGORITHMS))
+    assert len(fig.legends[0].texts) == 5
+
+
+def test_without_committed_runs_the_table_is_empty():
+    assert experiments.table("efficiency").empty
