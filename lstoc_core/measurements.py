@@ -126,10 +126,8 @@ def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: in
     config = LSTOCConfig()
     window = max(steps // POINTS, config.num_envs * (task.horizon + config.ppo.segment_length))
     table = pd.DataFrame(history, columns=["env_steps", "episodes", "success_rate"])
-    if table.episodes.any():
-        table = table[table.episodes > 0]
-    else:  # no episode has ended, so none has succeeded
-        table = table.tail(1).assign(episodes=1, success_rate=0.0)
+    none_ended = table.tail(1).assign(episodes=1, success_rate=0.0)  # then none has succeeded
+    table = table[table.episodes > 0] if table.episodes.any() else none_ended
     table = table.astype({"env_steps": "int64", "episodes": "int64"})
     table["successes"] = table.episodes * table.success_rate
     last = max(table.env_steps.max() // window - 1, 0)  # what is left of a window at the end belongs to the last one

@@ -219,6 +219,17 @@ def test_labelled_paths_follow_the_function_in_an_unseen_world():
     )
 
 
+def test_generalization_learns_labels_before_it_uses_them():
+    """The whole way, in the world where it is quick: Letter 1 for training and testing."""
+    config = {"steps": 8192, "train_task": "letter-1", "train_steps": 100_000}
+    table = measurements.generalization(RunSpec("generalization", "letter-1", "lstoc", 0, "smoke", config))
+    assert table.labels_learned.all()
+    assert (table.label_precision.iloc[0], table.label_recall.iloc[0]) == (1, 1)
+    alone = measurements.generalization(RunSpec("generalization", "letter-1", "ppo", 0, "smoke", {"steps": 8192}))
+    assert "labels_learned" not in alone
+    assert alone.env_steps.iloc[-1] == table.env_steps.iloc[-1] == 8192
+
+
 # --- tables and figures ----------------------------------------------------------------------------------------------
 
 
