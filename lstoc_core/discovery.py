@@ -95,7 +95,7 @@ class Findings:
         """What the data does not decide, in words; empty when everything is explained and decided."""
         if not self.positives:
             return "no success was seen"
-        needs = [f"{self.unexplained} of {self.positives} successes are unexplained"] if self.unexplained else []
+        needs = [f"{self.unexplained} successes are unexplained"] if self.unexplained else []
         for finding in self.sequences:
             if finding.rivals:
                 more = f" and {len(finding.rivals) - 1} more" if len(finding.rivals) > 1 else ""
@@ -123,6 +123,28 @@ class _Hypothesis:
     """Indices of the considered successes that contain the path."""
     refuters: Counts
     """Indices of the failures that contain the path."""
+    parent: "_Hypothesis | None" = None
+    separation: NDArray[np.float64] | None = None
+    """Share of the parent's successes minus share of its refuters that visit each state in the slot, [num_ids]."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One hypothesis on the way to a sequence."""
+
+    path: Path
+    support: int
+    """Successes that contain it."""
+    refuters: int
+    """Failures that contain it."""
+    separation: NDArray[np.float64] | None
+    """How well each state [num_ids] separated successes from refuters in the slot it filled; None at the start."""
+
+
+def guided_steps(store: TrajectoryStore, config: GuidedConfig | None = None) -> dict[Path, tuple[Step, ...]]:
+    """For each sequence that `guided` finds, the hypotheses that led to it, first to last, before pruning."""
+    search = _Guided(store, config or GuidedConfig(), None)
+    return {path: search.steps_to(path) for path in search.findings().paths}
 
 
 class _Guided:
@@ -136,6 +158,7 @@ class _Guided:
             kept[self.positives.offsets[1:] - 1] = False
             lengths = self.positives.lengths - 1
             self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
+        self._origins: dict[Path, _Hypothesis] = {}
 
     def findings(self) -> Findings:
         paths: list[Path] = []
@@ -154,6 +177,14 @@ class _Guided:
         pursued = tuple(path for path in pursued if path not in paths) if len(unexplained) else ()
         open_ = len(unexplained) if len(unexplained) > self._tolerated(len(self.failures)) else 0
         return Findings(tuple(self._judge(paths)), len(self.positives), open_, pursued)
+
+    def steps_to(self, path: Path) -> tuple[Step, ...]:
+        steps, hypothesis = [], self._origins.get(path)
+        while hypothesis is not None:
+            counts = len(hypothesis.support), len(hypothesis.refuters)
+            steps.append(Step(hypothesis.path, *counts, hypothesis.separation))
+            hypothesis = hypothesis.parent
+        return tuple(reversed(steps))
 
     # -- one sequence ----------------------------------------------------------------------------------------------
 
@@ -177,6 +208,7 @@ class _Guided:
                     path = self._improve(self._prune(hypothesis.path), successes)
                     if len(path) <= self.config.max_length:
                         finished[path] = self._supported(path, successes)
+                        self._origins.setdefault(path, hypothesis)
             reached = max(finished.values(), default=0)
             open_ = [hypothesis for hypothesis in open_ if len(hypothesis.support) > reached]  # support only shrinks
             pursued = tuple(hypothesis.path for hypothesis in open_ if hypothesis.path) or pursued
@@ -218,7 +250,7 @@ class _Guided:
                 continue
             score = separation if self.contrast is None else self._learned(inside, outside)
             for state in ids[np.argsort(-score[ids], kind="stable")[: self.config.beam]]:
-                children.append(self._hypothesis((*path[:slot], int(state), *path[slot:]), hypothesis))
+                children.append(self._hypothesis((*path[:slot], int(state), *path[slot:]), hypothesis, separation))
         return children
 
     def _learned(self, inside: tuple[Counts, Counts], outside: tuple[Counts, Counts]) -> NDArray[np.float64]:
@@ -299,10 +331,10 @@ class _Guided:
         both = (start >= 0) & (stop >= 0)
         return start[both], stop[both]
 
-    def _hypothesis(self, path: Path, parent: _Hypothesis) -> _Hypothesis:
+    def _hypothesis(self, path: Path, parent: _Hypothesis, separation: NDArray[np.float64]) -> _Hypothesis:
         within = earliest_match(self.positives, path)[parent.support] >= 0
         refuting = earliest_match(self.failures, path)[parent.refuters] >= 0
-        return _Hypothesis(path, parent.support[within], parent.refuters[refuting])
+        return _Hypothesis(path, parent.support[within], parent.refuters[refuting], parent, separation)
 
 
     def _supported(self, path: Path, successes: Counts) -> int:
