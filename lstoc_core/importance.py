@@ -18,7 +18,7 @@ sum, and the objective is not concave; its optimum is found numerically on the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -35,7 +35,7 @@ GAMMA = 0.99
 """Discount of temporal geometric sampling; the paper takes that of the environment and does not say which."""
 CODE = 32
 """Dimensions of the random directions that stand for ids without a representation."""
-RIDGE = 1e-3
+RIDGE = 0.1
 """Penalty on mean f² in Baseline 2, whose optimum would otherwise lie at minus infinity for useless states."""
 
 
@@ -99,6 +99,7 @@ def scores(
     positives_per_step: int = 1,
     negatives_per_step: int = 64,
     anneal: bool = False,
+    full_batch: bool = False,
     log: bool = True,
     hidden: int = 128,
 ) -> NDArray[np.float64]:
@@ -119,6 +120,7 @@ def scores(
         positives_per_step=positives_per_step,
         negatives_per_step=negatives_per_step,
         anneal=anneal,
+        full_batch=full_batch,
         log=log,
         hidden=hidden,
     )[0]
@@ -144,30 +146,46 @@ def exact_importance(contrast: Contrast, *, smoothing: float = 0.0, log: bool = 
 
 
 def _tabular_optimum(contrast: Contrast, log: bool) -> NDArray[np.float64]:
-    """Baseline 2 by full-batch L-BFGS over one number per visited id, each positive paired with up to 256 negatives."""
+    """Baseline 2 by L-BFGS over one number per visited id, on all data."""
     visited = contrast.visited
-    positive, negative = (
-        torch.as_tensor(sets[:, visited], dtype=torch.float64)
-        for sets in (contrast.positive_sets, contrast.negative_sets)
+    loss = _full_loss(contrast, log, torch.float64)
+    f = torch.zeros(1, len(visited), dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.LBFGS(
+        [f], max_iter=500, history_size=20, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )
-    long = torch.arange(max(len(positive), len(negative)))
-    pairs = (long[:, None] + torch.arange(min(len(positive), len(negative), 256))).flatten()
-    long = long.repeat_interleave(len(pairs) // len(long))
-    f = torch.zeros(int(visited.sum()), dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS([f], max_iter=300, history_size=20, line_search_fn="strong_wolfe")
 
-    def loss() -> Tensor:
+    def closure() -> Tensor:
         optimiser.zero_grad()
-        p, n = _log_sum(f[None], positive[None])[0], _log_sum(f[None], negative[None])[0]
-        first, second = (long, pairs % len(n)) if len(p) >= len(n) else (pairs % len(p), long)
-        value = RIDGE * f.square().mean() - _share(p[first] - n[second], log).mean()
+        value = loss(f).sum()
         value.backward()
         return value
 
-    optimiser.step(loss)
-    out = np.full(len(visited), np.nan)
-    out[visited] = f.detach().numpy()
-    return out
+    optimiser.step(closure)
+    return np.where(visited, f.detach()[0].numpy(), np.nan)
+
+
+def _full_loss(contrast: Contrast, log: bool, dtype: torch.dtype = torch.float32) -> Callable[[Tensor], Tensor]:
+    """An objective's negative expectation over all data, as a function of f [K, num_ids] -> [K].
+
+    The first two objectives for many negatives, B → ∞: log Σ p⁻ exp f - Σ p⁺ f, with the optimum of every B. Baseline 2
+    pairs each trajectory of the larger side with 64 of the smaller one, all equally often.
+    """
+    positive, negative = (torch.as_tensor(each, dtype=dtype) for each in (contrast.positive, contrast.negative))
+    if contrast.objective != "baseline2":
+        if not log:
+            raise ValueError("full batches are for the objective with the log; without it, draw samples")
+        return lambda f: (f + negative.log()).logsumexp(1) - f @ positive
+    p_sets, n_sets = (torch.as_tensor(each, dtype=dtype) for each in (contrast.positive_sets, contrast.negative_sets))
+    larger, smaller = max(len(p_sets), len(n_sets)), min(len(p_sets), len(n_sets))
+    one = torch.arange(larger).repeat_interleave(min(smaller, 64))
+    other = (one + torch.arange(min(smaller, 64)).repeat(larger)) % smaller
+    first, second = (one, other) if len(p_sets) == larger else (other, one)
+
+    def loss(f: Tensor) -> Tensor:
+        p, n = (_log_sum(f, sets.expand(len(f), -1, -1)) for sets in (p_sets, n_sets))
+        return RIDGE * f.square().mean(1) - _share(p[:, first] - n[:, second], log).mean(1)
+
+    return loss
 
 
 # --- training ---
@@ -184,6 +202,7 @@ def train_importance(
     positives_per_step: int = 1,
     negatives_per_step: int = 64,
     anneal: bool = False,
+    full_batch: bool = False,
     log: bool = True,
     hidden: int = 128,
 ) -> NDArray[np.float64]:
@@ -193,6 +212,7 @@ def train_importance(
     enough where observations are told apart by their bytes.
     iterations, lr, positives_per_step, negatives_per_step: the paper's L, rate, 1 and B; in Baseline 2, the numbers of
     positive and negative trajectories of a step. anneal: let the rate fall to zero, so that f settles.
+    full_batch: maximise the expectation over all data in each step, without drawing samples.
     log: maximise the log of the paper's ratio; False: the ratio as printed. hidden: 128, in Crafter 256.
     Restart r of a contrast depends on seed and r only.
     """
@@ -212,11 +232,14 @@ def train_importance(
     )
     rngs = [np.random.default_rng([seed, 1, r]) for r in range(restarts)]
     drawn = (contrasts, rngs, iterations, positives_per_step, negatives_per_step)
-    losses = (
-        (_set_loss(network, *sets, log) for sets in _draw_sets(*drawn))
-        if objective == "baseline2"
-        else (_state_loss(network, ids, log) for ids in _draw_states(*drawn))
-    )
+    losses: Iterator[Tensor]
+    if full_batch:
+        full = [_full_loss(contrast, log) for contrast in contrasts]
+        losses = (_each(full, network.table()) for _ in range(iterations))
+    elif objective == "baseline2":
+        losses = (_set_loss(network, *sets, log) for sets in _draw_sets(*drawn))
+    else:
+        losses = (_state_loss(network, ids, log) for ids in _draw_states(*drawn))
     optimiser = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
     for iteration, loss in enumerate(losses):
         if anneal:
@@ -272,6 +295,11 @@ class _Perceptron(torch.autograd.Function):
         active = torch.ops.aten.threshold_backward(gradient[:, :, None].expand_as(hidden), hidden, 0)
         product = torch.bmm(rows.transpose(1, 2), active)
         return None, product * out[:, None], (product * weight).sum(1)
+
+
+def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:
+    """Loss of each network [K], where equally many networks in a row belong to each of the losses."""
+    return torch.cat([loss(part) for loss, part in zip(losses, f.chunk(len(losses)), strict=True)])
 
 
 def _state_loss(network: _Networks, ids: Tensor, log: bool) -> Tensor:

@@ -1,0 +1,133 @@
+"""Costs of first occupancy, conditioning and contrastive training, as times and as ratios of one run.
+
+python benchmarks/bench_contrastive.py [--quick]
+
+Asked for: first occupancy and conditioning of 20,000 trajectories of 200 steps in less than 0.5 s, and 64 restarts of
+700 steps of the LSTOC objective for at most 3 times the cost of one. Alternatives are timed in turn, the best of
+several rounds counts, so that other work on the machine disturbs the ratios little.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+import lstoc_core as lstoc
+from lstoc_core.first_occupancy import geometric_occupancy
+from lstoc_core.importance import exact_importance, make_contrast, train_importance
+from lstoc_core.trajectories import (
+    TrajectoryStore,
+    after,
+    earliest_match,
+    first_occupancy,
+    latest_match,
+    random_walks,
+    segment_counts,
+)
+
+
+def best_of(rounds: int, tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Seconds of each task, the smallest of several rounds in which all take turns."""
+    best = dict.fromkeys(tasks, np.inf)
+    for _ in range(rounds):
+        for name, task in tasks.items():
+            begin = time.perf_counter()
+            task()
+            best[name] = min(best[name], time.perf_counter() - begin)
+    return best
+
+
+def first_occupancy_in_python(store: TrajectoryStore) -> list[list[int]]:
+    """What the vectorised first occupancy replaces."""
+    return [list(dict.fromkeys(store.trajectory(i).tolist()[1:])) for i in range(len(store))]
+
+
+def contains_in_python(store: TrajectoryStore, path: list[int]) -> list[bool]:
+    """What the vectorised conditioning replaces."""
+    found = []
+    for i in range(len(store)):
+        rest = iter(store.trajectory(i).tolist()[1:])
+        found.append(all(x in rest for x in path))
+    return found
+
+
+def bench_trajectories(count: int, rounds: int) -> None:
+    world = lstoc.compile_world("letter-1")
+    path = [world.observation_of_symbol(symbol) for symbol in "ab"]
+    source = random_walks(lstoc.make_vec("letter-1", num_envs=1000), count)
+
+    def fresh() -> TrajectoryStore:  # without the index that earlier calls have left
+        store = TrajectoryStore(source.num_ids)
+        store.append_flat(source.ids, source.lengths, source.labels)
+        return store
+
+    def both() -> None:
+        store = fresh()
+        first_occupancy(store)
+        after(store, path)
+
+    source_index = fresh()
+    first_occupancy(source_index)
+    start, stop = earliest_match(source_index, path), latest_match(source_index, [])
+    matched = start >= 0
+    times = best_of(
+        rounds,
+        {
+            "store, first occupancy and conditioning": both,
+            "first occupancy (indexed)": lambda: first_occupancy(source_index),
+            "conditioning on a path of 2 (indexed)": lambda: after(source_index, path),
+            "segment counts after the path": lambda: segment_counts(
+                source_index, start[matched], stop[matched], source.num_ids
+            ),
+            "geometric occupancy": lambda: geometric_occupancy(source_index, 0.99),
+            "Python: first occupancy": lambda: first_occupancy_in_python(source),
+            "Python: conditioning": lambda: contains_in_python(source, path),
+        },
+    )
+    print(f"\n{len(source):,} trajectories, {source.num_steps:,} steps (Letter 1, random walks)")
+    for name, seconds in times.items():
+        print(f"  {name:45s}{1e3 * seconds:10.1f} ms")
+    ours = times["store, first occupancy and conditioning"]
+    python = times["Python: first occupancy"] + times["Python: conditioning"]
+    print(f"  both together against 0.5 s: {ours / 0.5:.2f}; against plain Python: {python / ours:.1f} times faster")
+
+
+def bench_training(iterations: int, rounds: int) -> None:
+    store = random_walks(lstoc.make_vec("letter-1", num_envs=1000), 5000)
+    positives, negatives = store.select(store.positives), store.select(store.negatives)
+    contrast = make_contrast(positives, negatives)
+    restarts = (1, 4, 16, 64)
+    times = best_of(
+        rounds,
+        {
+            **{
+                f"{n} restarts": lambda n=n: train_importance([contrast], restarts=n, iterations=iterations)
+                for n in restarts
+            },
+            "64 positives per step": lambda: train_importance(
+                [contrast], iterations=iterations, positives_per_step=64, anneal=True
+            ),
+            "exact": lambda: exact_importance(make_contrast(positives, negatives)),
+        },
+    )
+    print(f"\nLSTOC objective, {iterations} steps, B = 64, Letter 1, {torch.get_num_threads()} thread(s)")
+    one = times["1 restarts"]
+    for name, seconds in times.items():
+        print(f"  {name:45s}{1e3 * seconds:10.1f} ms{seconds / one:10.2f} times one")
+    print(f"  a restart among 64 costs 1/{64 * one / times['64 restarts']:.1f} of one alone")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data and of the steps, one round")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    bench_trajectories(2_000 if arguments.quick else 20_000, 1 if arguments.quick else 5)
+    bench_training(70 if arguments.quick else 700, 1 if arguments.quick else 3)
+
+
+if __name__ == "__main__":
+    main()
