@@ -14,25 +14,27 @@ also what would decide it: the paper (appendix, "Limitation") stops at "cannot b
 """
 
 import operator
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, combinations, pairwise, permutations
 
-import cvxpy as cp
 import numpy as np
 
-from lstoc_core.labeling_program import LabelingProgram, Sequences, mip_solvers, possible_names
+from lstoc_core.labeling_program import mip_solvers
+from lstoc_core.labeling_search import Evidence, Names, Word
 from lstoc_core.logic import FSM
 from lstoc_core.trajectories import TrajectoryStore
 
 KeyWord = Sequence[int]
-Word = tuple[int, ...]
-Names = dict[int, str]
 
 
 class LabelingError(ValueError):
-    """Nothing to solve, or no mapping exists. `sequences`: the smallest set of them that no mapping explains."""
+    """Nothing to solve, or no mapping exists.
+
+    sequences: the smallest set of them that no mapping explains; where that takes too long to find, one of which none
+    can be left out (the message says which).
+    """
 
     def __init__(self, message: str, sequences: Iterable[KeyWord] = ()):
         super().__init__(message)
@@ -150,6 +152,7 @@ def label(
     known: Mapping[int, str | None] | None = None,
     many: bool = False,
     max_solutions: int = 100,
+    explain: bool = True,
     solver: str = "HIGHS",
     seed: int = 0,
 ) -> Labeling:
@@ -163,7 +166,8 @@ def label(
     automorphisms, which keep accepted and rejected words apart), but it tells a bottleneck from a subgoal: some failed
     trajectory went through the bottleneck and missed the subgoal.
 
-    LabelingError names what is wrong with the input, or the smallest set of sequences that cannot be explained.
+    LabelingError names what is wrong with the input, or the smallest set of sequences that cannot be explained; with
+    explain=False it only says that there is no mapping, at once.
     """
     if solver not in mip_solvers():
         raise LabelingError(f"solver {solver!r} is not installed; installed: {_listed(mip_solvers())}")
@@ -190,7 +194,7 @@ def label(
     _checked_known(known or {}, keys, symbols, many)
     # A key state that is in no satisfying sequence carries no symbol, so visits to it say nothing.
     negatives = sorted({tuple(key for key in word if key in keys) for word in rejected} - {()})
-    evidence = _Evidence(
+    evidence = Evidence(
         keys, symbols, tuple(dict.fromkeys(accepted)), tuple((fsm, word) for word in negatives),
         dict(known or {}), many, solver, seed,
     )  # fmt: skip
@@ -199,8 +203,10 @@ def label(
     while len(found) <= max_solutions and program and (names := evidence.solve(program)) is not None:
         found.append(names)
         program.forbid(evidence.pairs(names))
+    if not found and not explain:
+        raise LabelingError(f"no mapping to {_listed(symbols)} explains the {len(evidence.accepted)} sequences")
     if not found:
-        raise evidence.complaint()
+        raise _complaint(evidence)
     found.sort(key=evidence.order)
     complete = len(found) <= max_solutions
     if not complete and not many:  # what the solver happened to find need not hold the first one
@@ -241,137 +247,28 @@ def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[Word
     return tuple(sorted(words - {()}))
 
 
-# --- the search -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Evidence:
-    """Everything a mapping has to agree with, and the search for those that do. Words go with the FSM they speak of."""
-
-    keys: tuple[int, ...]
-    symbols: tuple[str, ...]
-    accepted: tuple[tuple[FSM, Word], ...]
-    rejected: tuple[tuple[FSM, Word], ...]
-    known: Mapping[int, str | None]
-    many: bool
-    solver: str
-    seed: int
-
-    def program(self, chosen: Collection[int] | None = None) -> LabelingProgram | None:
-        """The integer program (of the chosen accepted words only); None when probing shows that nothing is possible."""
-        tasks: dict[FSM, list[Word]] = {}
-        for machine, word in self.accepted if chosen is None else [self.accepted[place] for place in chosen]:
-            tasks.setdefault(machine, []).append(word)
-        runs = [Sequences.of(words, machine, self.keys, self.symbols) for machine, words in tasks.items()]
-        required = np.array([[self.known.get(key) == symbol for symbol in self.symbols] for key in self.keys])
-        allowed = required | np.array([[key not in self.known] for key in self.keys])
-        if not self.many:
-            allowed &= required | ~required.any(axis=0)
-        allowed = possible_names(runs, allowed, many=self.many)
-        if not allowed.any(axis=0).all():
-            return None
-        return LabelingProgram(runs, allowed, required=required, many=self.many, solver=self.solver, seed=self.seed)
-
-    def solve(self, program: LabelingProgram | None, chosen: Collection[int] | None = None) -> Names | None:
-        """The program's next mapping that accepts no rejected word; each rejected word it does accept tells a cut."""
-        while program is not None and (pairs := program.solve()) is not None:
-            names = {self.keys[key]: self.symbols[symbol] for key, symbol in pairs}
-            if wrong := set(self.unexplained(names)).intersection(
-                range(len(self.accepted)) if chosen is None else chosen
-            ):
-                raise RuntimeError(f"{self.solver} gave {names}, which the FSM rejects on {len(wrong)} sequences")
-            runs = (_accepting_run(fsm, word, names) for fsm, word in self.rejected)
-            if (refuted := next((run for run in runs if run is not None), None)) is None:
-                return names
-            program.forbid(self.pairs(refuted))
-        return None
-
-    def unexplained(self, names: Names) -> list[int]:
-        """Places of the accepted words that the mapping fails, in plain Python."""
-        words = enumerate(self.accepted)
-        return [place for place, (fsm, word) in words if not fsm.accepts(names.get(key) for key in word)]
-
-    def first_mapping(self) -> Names:
-        """The first mapping in order: key state by key state, the first symbol with which a mapping still exists."""
-        program = self.program()
-        names = self.solve(program)
-        if program is None or names is None:
-            raise self.complaint()
-        for row in range(len(self.keys)):
-            allowed = np.array(program.allowed.value)
-            for symbol in np.flatnonzero(allowed[row]):
-                only = allowed.copy()
-                only[row], only[:, symbol] = False, False
-                only[row, symbol] = True
-                program.allowed.value = only
-                if (found := self.solve(program)) is not None:
-                    names = found
-                    break
-            else:
-                allowed[row] = False
-                program.allowed.value = allowed
-        return names
-
-    def smallest_unexplainable(self) -> list[int]:
-        """The smallest set of accepted words that no mapping explains together, as places in `accepted`.
-
-        Whatever mapping one takes, an unexplainable set holds a word that it leaves unexplained. So take the smallest
-        set that meets all left-overs so far: when no mapping explains it, nothing smaller is unexplainable.
-        """
-        chosen: list[int] = []
-        left_over: list[list[int]] = []
-        while (names := self.solve(self.program(chosen), chosen)) is not None:
-            left_over.append(self.unexplained(names))
-            chosen = _smallest_meeting(left_over, len(self.accepted), self.solver)
-        return chosen
-
-    def complaint(self) -> LabelingError:
-        """Why there is no mapping."""
-        words = [self.accepted[place][1] for place in self.smallest_unexplainable()]
-        given = [f"{len(self.rejected)} rejected words"] * bool(self.rejected) + ["the known names"] * bool(self.known)
-        beside = f", given {' and '.join(given)}" if given else ""
-        if not words:
-            return LabelingError(
-                f"no mapping exists even without any sequence{beside}: the evidence contradicts itself"
-            )
-        what = "the sequence" if len(words) == 1 else f"together the {len(words)} sequences"
-        return LabelingError(
-            f"no mapping to {_listed(self.symbols)} explains {what} {_listed(words)}{beside}; no smaller set of the "
-            f"{len(self.accepted)} is to blame: a sequence is wrong, or this is not the task's FSM",
-            words,
-        )
-
-    def pairs(self, names: Names) -> list[tuple[int, int]]:
-        """The mapping as (row, column) pairs of the program."""
-        return [(self.keys.index(key), self.symbols.index(symbol)) for key, symbol in names.items()]
-
-    def order(self, names: Names) -> tuple[int, ...]:
-        """Sorting key: the symbols of the key states in turn, no symbol last."""
-        return tuple(self.symbols.index(names[key]) if key in names else len(self.symbols) for key in self.keys)
-
-
-def _accepting_run(fsm: FSM, word: Word, names: Names) -> Names | None:
-    """The names that an accepting run on the word uses (as few as possible), or None when the word is rejected."""
-    used: dict[int, Names] = {fsm.initial: {}}
-    for key in word:
-        for state, names_so_far in list(used.items()):
-            for symbol, target in fsm.leaving[state]:
-                if symbol == names.get(key) and target not in used:
-                    used[target] = {**names_so_far, key: symbol}
-    return min((used[state] for state in fsm.accepting if state in used), key=len, default=None)
-
-
 def _within(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> bool:
     """Whether each of the sets is part of its counterpart: what the first mapping shows, the second explains."""
     return all(small <= large for small, large in zip(one, other, strict=True))
 
 
-def _smallest_meeting(sets: Sequence[Collection[int]], size: int, solver: str) -> list[int]:
-    """A smallest subset of range(size) that has an element in common with each of the sets."""
-    member = np.array([[place in one for place in range(size)] for one in sets], float)
-    chosen = cp.Variable(size, boolean=True)
-    cp.Problem(cp.Minimize(cp.sum(chosen)), [member @ chosen >= 1]).solve(solver=solver)
-    return [int(place) for place in np.flatnonzero(np.asarray(chosen.value) > 0.5)]
+def _complaint(evidence: Evidence) -> LabelingError:
+    """Why there is no mapping."""
+    places, smallest = evidence.unexplainable()
+    words = [evidence.accepted[place][1] for place in places]
+    given = [f"{len(evidence.rejected)} rejected words"] * bool(evidence.rejected) + ["the known names"] * bool(
+        evidence.known
+    )
+    beside = f", given {' and '.join(given)}" if given else ""
+    if not words:
+        return LabelingError(f"no mapping exists even without any sequence{beside}: the evidence contradicts itself")
+    what = "the sequence" if len(words) == 1 else f"together the {len(words)} sequences"
+    return LabelingError(
+        f"no mapping to {_listed(evidence.symbols)} explains {what} {_listed(words)}{beside}, but "
+        f"{'each smaller set of sequences' if smallest else 'all but any one of these'}: one of them is wrong, or this "
+        "is not the task's FSM",
+        words,
+    )
 
 
 # --- the input --------------------------------------------------------------------------------------------------------

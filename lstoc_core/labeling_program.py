@@ -186,16 +186,15 @@ def _distances(task: Sequences) -> tuple[Ints, Ints]:
 # --- names that no mapping can use ------------------------------------------------------------------------------------
 
 
-MOST_PROBES = 20_000
-
-
-def possible_names(tasks: Sequence[Sequences], allowed: Bools, *, many: bool = False) -> Bools:
+def possible_names(
+    tasks: Sequence[Sequences], allowed: Bools, *, many: bool = False, most_probes: int = 20_000
+) -> Bools:
     """Of the allowed names those that may occur in a mapping, bool [keys, symbols]; no mapping is lost.
 
     Probing: assume a name, close what label3 and label4 then close, and see whether every word still has a run when the
     other key states may be anything that is open. First each name alone; then key state by key state, all ways to name
-    the first n of them that survive, as long as these are not too many. (The linear relaxation is weak here, since the
-    flows of a word may be spread over all names; this is not. Measured in benchmarks/bench_labeling.py.)
+    the first n of them that survive, as long as these are at most `most_probes`. (The linear relaxation is weak here,
+    since the flow of a word may be spread over all names; this is not. Measured in benchmarks/bench_labeling.py.)
     """
     while True:
         pairs = np.argwhere(allowed)
@@ -207,7 +206,7 @@ def possible_names(tasks: Sequence[Sequences], allowed: Bools, *, many: bool = F
     ways = [allowed]
     for key in _order(tasks, len(allowed)):
         tried = [_assume(way, key, symbol, many) for way in ways for symbol in (*np.flatnonzero(way[key]), None)]
-        if len(tried) > MOST_PROBES:
+        if len(tried) > most_probes:
             break
         ways = [way for way, survives in zip(tried, _survivors(tasks, tried), strict=True) if survives]
     return np.any(ways, axis=0) if ways else np.zeros_like(allowed)
@@ -236,30 +235,37 @@ def _assume(allowed: Bools, key: int, symbol: int | None, many: bool) -> Bools:
 
 def _survivors(tasks: Sequence[Sequences], probes: Sequence[Bools]) -> Bools:
     """For each probe (the open names): whether there can be a key state for each symbol and a run for each word."""
+    if not len(probes):
+        return np.zeros(0, bool)
     open_ = np.array(probes)
     survives = np.array([way.any(axis=0).all() and way.any(axis=1).sum() >= way.shape[1] for way in probes], bool)
     for task in tasks:
         alive = np.flatnonzero(survives)
-        chunk = max(1, 2**20 // (task.num_states * (len(task.words) // 64 + 1)))  # keeps the states in the cache
-        for at in range(0, len(alive), chunk):
-            some = alive[at : at + chunk]
-            survives[some] = _have_runs(task, open_[some])
+        survives[alive] = have_runs(task, open_[alive]).all(axis=1)
     return survives
 
 
-def _have_runs(task: Sequences, open_: Bools) -> Bools:
-    """For each probe: whether each word has an accepting run. 64 words are stepped at once, as the bits of an integer.
+def have_runs(task: Sequences, open_: Bools) -> Bools:
+    """Which words have an accepting run with these open names, [probes, words] from [probes, keys, symbols].
 
-    open_: [probes, keys, symbols]. reached[state]: the words [probes, words / 64] that can be in the state.
+    64 words are stepped at once, as the bits of an integer.
     """
     length, num_words = max(map(len, task.words)), len(task.words)
     visits = np.zeros((length, open_.shape[1], -(-num_words // 64) * 64), bool)  # element, key, word
     for index, word in enumerate(task.words):
         visits[np.arange(len(word)), word, index] = True
     masks = np.packbits(visits, axis=-1).view(np.uint64)
-    everyone = np.packbits(np.arange(visits.shape[-1]) < num_words).view(np.uint64)
-    reached = np.zeros((task.num_states, len(open_), masks.shape[-1]), np.uint64)
-    reached[task.initial] = everyone
+    chunk = max(1, 2**20 // (task.num_states * masks.shape[-1]))  # keeps `reached` in the cache
+    finished = [_finished(task, open_[at : at + chunk], masks) for at in range(0, len(open_), chunk)]
+    if not finished:
+        return np.zeros((0, num_words), bool)
+    return np.unpackbits(np.concatenate(finished).view(np.uint8), axis=1, count=num_words).astype(bool)
+
+
+def _finished(task: Sequences, open_: Bools, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The words that can end in an accepting state, [probes, words / 64]; masks: who visits which key when."""
+    reached = np.zeros((task.num_states, len(open_), masks.shape[-1]), np.uint64)  # the words that can be in a state
+    reached[task.initial] = np.iinfo(np.uint64).max
     for mask in masks:
         steps = [
             np.bitwise_or.reduce(np.where(named[..., None], mask, 0), axis=1) for named in np.moveaxis(open_, 2, 0)
@@ -267,5 +273,4 @@ def _have_runs(task: Sequences, open_: Bools) -> Bools:
         before = reached.copy()
         for i, g, j in task.edges:
             reached[j] |= before[i] & steps[g]
-    finished = np.bitwise_or.reduce(reached[list(task.accepting)], axis=0)
-    return (finished == everyone).all(axis=1)
+    return np.bitwise_or.reduce(reached[list(task.accepting)], axis=0)

@@ -1,6 +1,7 @@
 """Labeling against brute force over all mappings, against the FSM's automorphisms, and on the paper's examples."""
 
 from collections import Counter
+from functools import partialmethod
 from itertools import combinations, permutations, product
 
 import cvxpy as cp
@@ -11,6 +12,7 @@ from lstoc_core import TASKS, compile_world, make_vec
 from lstoc_core.discovery import guided
 from lstoc_core.labeling import Labeling, LabelingError, label, predict, rejected_words
 from lstoc_core.labeling_program import LabelingProgram, Sequences, mip_solvers, possible_names
+from lstoc_core.labeling_search import Evidence
 from lstoc_core.logic import parse
 from lstoc_core.tasks import NINE
 from lstoc_core.trajectories import TrajectoryStore, random_walks
@@ -27,13 +29,19 @@ def agrees(names, words, fsm, rejected=()):
     return all(accepted) and not any(fsm.accepts([names.get(key) for key in word]) for word in rejected)
 
 
-def brute_force(words, fsm, *, many=False, rejected=()):
-    """Every mapping, by trying all. With `many`, those of which no smaller one does."""
+def all_mappings(words, fsm):
+    """Every way to give each symbol a key state of its own."""
     keys = sorted({key for word in words for key in word})
     symbols = [symbol for symbol in fsm.symbols if symbol not in fsm.unlearnable]
+    return [dict(zip(chosen, symbols, strict=True)) for chosen in permutations(keys, len(symbols))]
+
+
+def brute_force(words, fsm, *, many=False, rejected=()):
+    """Every mapping, by trying all. With `many`, those of which no smaller one does."""
     if not many:
-        candidates = [dict(zip(chosen, symbols, strict=True)) for chosen in permutations(keys, len(symbols))]
-        return [names for names in candidates if agrees(names, words, fsm, rejected)]
+        return [names for names in all_mappings(words, fsm) if agrees(names, words, fsm, rejected)]
+    keys = sorted({key for word in words for key in word})
+    symbols = [symbol for symbol in fsm.symbols if symbol not in fsm.unlearnable]
     candidates = [
         {key: symbol for key, symbol in zip(keys, chosen, strict=True) if symbol}
         for chosen in product((*symbols, None), repeat=len(keys))
@@ -113,9 +121,7 @@ def test_equals_brute_force(chunk):
 
 def assert_smallest(culprits, words, fsm):
     """The set cannot be explained, and every smaller set of the sequences can. Names are needed for all symbols."""
-    keys = {key for word in words for key in word}
-    symbols = [symbol for symbol in fsm.symbols if symbol not in fsm.unlearnable]
-    mappings = [dict(zip(chosen, symbols, strict=True)) for chosen in permutations(keys, len(symbols))]
+    mappings = all_mappings(words, fsm)
     assert culprits
     assert set(culprits) <= set(words)
     assert not any(agrees(names, culprits, fsm) for names in mappings)
@@ -367,6 +373,31 @@ ABC = parse("a;b;c").fsm()
 def test_bad_input_is_named(sequences, options, message):
     with pytest.raises(LabelingError, match=message):
         label(sequences, ABC, **options)
+
+
+def test_culprits_without_time_for_the_smallest_set(monkeypatch):
+    """Then none of them can be left out, and the message does not claim more."""
+    monkeypatch.setattr(Evidence, "unexplainable", partialmethod(Evidence.unexplainable, rounds=1))
+    rng = np.random.default_rng(1)
+    checked = 0
+    while checked < 15:
+        words, fsm = random_instance(rng)
+        if len(set(words)) < 3 or brute_force(words, fsm):
+            continue
+        with pytest.raises(LabelingError, match="but all but any one of these") as caught:
+            label(words, fsm)
+        culprits = caught.value.sequences
+        mappings = all_mappings(words, fsm)
+        assert not any(agrees(names, culprits, fsm) for names in mappings)
+        for left_out in culprits:
+            assert any(agrees(names, [word for word in culprits if word != left_out], fsm) for names in mappings)
+        checked += 1
+
+
+def test_no_explanation_on_request():
+    with pytest.raises(LabelingError, match="explains the 2 sequences") as caught:
+        label([(0, 1, 2), (2, 1, 0)], ABC, explain=False)
+    assert caught.value.sequences == ()
 
 
 def test_other_solver_states_do_not_count(monkeypatch):
