@@ -50,7 +50,7 @@ class LSTOCConfig:
     num_envs: int = 64
     """Episodes collected side by side."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
-    bonus: float = 0.02
+    bonus: float = 0.01
     """First-occupancy bonus while exploring."""
     progress: float = 0.1
     """r_a: pay for each key state of a followed sequence, visited in order."""
@@ -60,6 +60,9 @@ class LSTOCConfig:
     """Pay for a success that a decided sequence explains."""
     rearm: bool = True
     """The bonus counts afresh whenever the agent advances along a known sequence."""
+    patience: int | None = 1000
+    """Trajectories without any news after which exploration counts as collapsed: the bonus doubles, at most twice, and
+    explained successes pay half as much, until there is news. None: never."""
     first_positives: int = 3
     """Successes before the first discovery."""
     growth: float = 1.03
@@ -164,13 +167,7 @@ class _Loop:
         self.contrast = contrast
         self.fsm = fsm or (task.formula.fsm() if isinstance(task, Task) else None)
         self.env = _vectorised(task, config.num_envs, seed)
-        rewards = RewardConfig(
-            success=config.success,
-            explained=config.explained,
-            progress=config.progress,
-            bonus=config.bonus,
-            rearm=config.rearm,
-        )
+        rewards = RewardConfig(config.success, config.explained, config.progress, config.bonus, config.rearm)
         shares = math.gcd(self.env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
         self.learner = PPO(self.env, replace(config.ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
@@ -189,6 +186,7 @@ class _Loop:
         self.stopped: tuple[int, int, int] | None = None
         self.history: list[Record] = []
         self._next_look = 0.0
+        self._news: tuple[tuple[tuple[int, ...], ...], str, int] = ((), "", 0)
         self._recent: list[tuple[int, float]] = []
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -226,6 +224,8 @@ class _Loop:
         due = len(store) >= self._next_look and int(store.labels.sum()) >= self.config.first_positives
         if self.phase == "explore" and due:
             self._look(solve)
+        if self.phase == "explore":
+            self._mend()
         if stats["episodes"]:
             self._recent = [*self._recent, (int(stats["episodes"]), stats["success_rate"])][-8:]
         if self.phase == "solve" and self._success_rate() >= self.config.solved and self._settled():
@@ -256,6 +256,20 @@ class _Loop:
         self._recent = []
         rewards.config = RewardConfig(progress=self.config.solve_progress)
         rewards.set_sequences(self.method.paths)
+
+    def _mend(self) -> None:
+        """Pay more for looking around, and less for what is known, the longer nothing new has come."""
+        config, now = self.config, len(self.learner.store)
+        if (self.method.paths, self.missing) != self._news[:2]:
+            self._news = (self.method.paths, self.missing, now)
+        level = min(2, (now - self._news[2]) // config.patience) if config.patience else 0
+        paid = replace(
+            self.learner.rewards.config,
+            bonus=max(config.bonus, 0.01 * (level > 0)) * 2**level,
+            explained=config.explained / 2**level,
+        )
+        if paid != self.learner.rewards.config:
+            self.learner.rewards.config = paid
 
     def _accept(self, paths: Sequence[tuple[int, ...]]) -> bool:
         """Whether the sequences are, up to names, the FSM's minimal sequences."""
@@ -340,6 +354,7 @@ class _Loop:
             "missing": self.missing,
             "stopped": self.stopped,
             "next_look": self._next_look,
+            "news": self._news,
             "recent": self._recent,
             "history": self.history,
         }
@@ -364,6 +379,8 @@ class _Loop:
         self.phase, self.missing, self._next_look = state["phase"], state["missing"], state["next_look"]
         self.stopped = tuple(state["stopped"]) if state["stopped"] else None
         self._recent = [(count, rate) for count, rate in state["recent"]]
+        paths, missing, since = state["news"]
+        self._news = (_tuples(paths), missing, since)
         self.history = [{**record, "sequences": _tuples(record["sequences"])} for record in state["history"]]
         self.method.finished = self.phase != "explore"
 
