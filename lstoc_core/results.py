@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from lstoc_core.plotting import MUTED, PALETTE
@@ -150,16 +151,16 @@ def draw_accuracy(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[s
     for task, ax in zip(tasks, axes, strict=True):
         of_task = _of(table, task)
         present = [m for m in methods if len(of_task) and (of_task.method == m).any()]
-        for shift, method in zip(np.linspace(-0.04, 0.04, max(len(present), 2)), present, strict=False):
+        for shift, method in zip(np.linspace(-0.1, 0.1, max(len(present), 2)), present, strict=False):
             runs = of_task[of_task.method == method].pivot(index="seed", columns="samples", values="accuracy").dropna()
-            x = runs.columns.to_numpy(float) * (1 + shift)  # side by side where they coincide
+            x = runs.columns.to_numpy(float) * np.exp(shift)  # side by side where they coincide
             band = iqm_interval([runs.to_numpy(float)], rng=np.random.default_rng(seed))
             line = "--" if method == "forward-exact" else "-"
             colour = COLOURS[method]
             ax.plot(x, band.estimate, line, color=colour, label=NAMES[method], marker="o", markersize=3)
             ax.vlines(x, band.low, band.high, color=colour, alpha=0.5, linewidth=2)
             ax.plot(x, runs.to_numpy(float).T, ".", color=colour, alpha=0.35, markersize=4)
-        ax.set(ylim=(-0.05, 1.05), xlim=(0, None))
+        ax.set(ylim=(-0.05, 1.05), xscale="log")
         _count_axis(ax)
     _legend(fig, axes, "samples (environment steps)", "accuracy")
     return fig
@@ -240,12 +241,12 @@ def draw_trajectories(table: pd.DataFrame, tasks: Sequence[str], methods: Sequen
     fig, ax = plt.subplots(figsize=(7, 0.8 + 0.34 * len(rows)))
     for place, (task, method) in enumerate(rows):
         some = runs[(runs.task == task) & (runs.method == method)]
-        colour = COLOURS.get(method, MUTED if method != "lstoc" else PALETTE["lstoc"])
+        colour = COLOURS.get(method, MUTED)
         if (task, method) in PAPER_TRAJECTORIES:
             mean, spread = PAPER_TRAJECTORIES[task, method]
             ax.errorbar(mean, place, xerr=spread, color=MUTED, marker="D", markersize=5, capsize=3, linewidth=1)
         if some.empty:
-            ax.text(0.02, place, "no runs", transform=ax.get_yaxis_transform(), va="center", fontsize=7, color=MUTED)
+            ax.text(1.01, place, "no runs", transform=ax.get_yaxis_transform(), va="center", fontsize=7, color=MUTED)
             continue
         ended = some.finished.astype(bool).to_numpy()
         counts = some.trajectories.to_numpy(float)
@@ -257,6 +258,8 @@ def draw_trajectories(table: pd.DataFrame, tasks: Sequence[str], methods: Sequen
             ax.plot(band.estimate, place, "|", color=colour, markersize=13, markeredgewidth=2)
     ax.set_yticks(range(len(rows)), [f"{title(task)}: {NAMES[method]}" for task, method in rows])
     ax.set(xscale="log", xlabel="trajectories until every subgoal is learned", ylim=(len(rows) - 0.4, -0.6))
+    ax.set(xlim=(30, 100_000))
+    ax.xaxis.set_major_formatter(_count)
     ax.grid(axis="x", color="#e4e7eb", linewidth=0.6)
     ours = ax.scatter([], [], s=18, color=MUTED, marker="o", label="ours: a run at its own stop")
     budget = ax.scatter([], [], s=18, facecolors="none", edgecolors=MUTED, label="ours: budget ended before")
@@ -269,6 +272,22 @@ def _median_and_range(values: pd.Series) -> str:
     if values.empty:
         return "–"
     return f"{int(values.median()):,} ({int(values.min()):,} to {int(values.max()):,})"
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def label_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Per test task: runs that learned labels, steps they took to it, worst precision and recall of a label."""
+    columns = ["task", "labels learned", "steps to learn them", "precision", "recall"]
+    if "labels_learned" not in table:
+        return pd.DataFrame(columns=columns)
+    rows = []
+    for task, some in table[table.labels_learned.notna()].groupby(["task", "seed"]).last().groupby("task"):
+        worst = [some[name].min() if name in some else np.nan for name in ("label_precision", "label_recall")]
+        learned = f"{int(some.labels_learned.sum())} of {len(some)}"
+        rows.append((task, learned, _median_and_range(some.train_steps), *worst))
+    return pd.DataFrame(rows, columns=columns)
 
 
 # --- panels -----------------------------------------------------------------------------------------------------------
@@ -290,13 +309,8 @@ def _panels(tasks: Sequence[str]) -> tuple[Figure, list[Axes]]:
     rows = -(-len(tasks) // columns)
     fig, axes = plt.subplots(rows, columns, figsize=(2.75 * columns + 0.4, 1.95 * rows + 0.9), squeeze=False)
     for task, ax in zip(tasks, axes.flat, strict=True):
-        ax.set_title(title(task) + f"   ${_formula(task)}$")
+        ax.set_title(f"{title(task)}:  {TASKS[task].formula.pretty}", fontsize=9)
     return fig, list(axes.flat)
-
-
-def _formula(task: str) -> str:
-    text = str(TASKS[task].formula)
-    return text.replace(";", r"\,;").replace("|", r"\,\vee\,").replace("∨", r"\,\vee\,")
 
 
 def _count_axis(ax: Axes) -> None:
@@ -305,9 +319,13 @@ def _count_axis(ax: Axes) -> None:
         ax.text(0.5, 0.5, "no runs", transform=ax.transAxes, ha="center", va="center", color=MUTED)
         ax.set(xticks=[])
         return
-    ax.xaxis.set_major_formatter(
-        lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
-    )
+    ax.xaxis.set_major_formatter(_count)
+    ax.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _count(x: float, _: float) -> str:
+    """A number on an axis, in thousands or millions."""
+    return f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
 
 
 def _legend(fig: Figure, axes: Sequence[Axes], xlabel: str, ylabel: str) -> None:
@@ -316,6 +334,6 @@ def _legend(fig: Figure, axes: Sequence[Axes], xlabel: str, ylabel: str) -> None
     order = [name for name in dict.fromkeys(NAMES.values()) if name in found]
     if order:
         handles = [found[name] for name in order]
-        fig.legend(handles, order, loc="outside lower center", ncols=min(len(order), 3 if len(order) != 4 else 2))
+        fig.legend(handles, order, loc="outside upper center", ncols=min(len(order), 3 if len(order) != 4 else 2))
     fig.supxlabel(xlabel, fontsize=9)
     fig.supylabel(ylabel, fontsize=9)
