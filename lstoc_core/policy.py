@@ -250,7 +250,7 @@ class _Recurrence(torch.autograd.Function):
         (time, batch), size = ids.shape, hidden.shape[1]
         buffers = _Buffers.take(time, batch, size, hidden.dtype)
         torch.index_select(gates, 0, ids.reshape(-1), out=buffers.inputs.view(-1, 3 * size))
-        weight_gates, weight_new = weight[: 2 * size].t(), weight[2 * size :].t()
+        weight_gates, weight_new = weight[: 2 * size].t().contiguous(), weight[2 * size :].t().contiguous()
         for kept, (x_gates, x_new, gate, reset, update, candidate, new, before, state) in zip(
             keep.unbind(), buffers.forward_steps, strict=True
         ):
@@ -287,7 +287,7 @@ class _Recurrence(torch.autograd.Function):
             torch.addcmul(candidate, candidate, reset, value=-1, out=d_reset)  # dn c r (1 - r)
             torch.addmm(d_before, d_gates, weight, out=d_hidden).mul_(kept)
         d_inputs = buffers.inputs.view(-1, 3 * size)
-        d_weight = d_inputs.t() @ buffers.before.view(-1, size)
+        d_weight = (buffers.before.view(-1, size).t() @ d_inputs).t()
         d_bias = d_inputs[:, 2 * size :].sum(0)
         d_readout = d_outputs.reshape(-1, len(readout)).t() @ buffers.states.view(-1, size)
         d_inputs[:, 2 * size :] = buffers.new.view(-1, size)

@@ -63,7 +63,7 @@ class PPOConfig:
     embed_per: Literal["minibatch", "epoch", "update"] | None = None
     """How often the observations are embedded. Per epoch or update, all but the embedding takes a gradient step per
     minibatch, and the embedding takes one at the end, along the mean of the minibatches' gradients. None: per
-    minibatch; for pixels, where embedding is most of the work, per epoch."""
+    minibatch; for pixels, where embedding is most of the work, per update."""
     memoryless: bool = False
     """Forget the hidden state before each step (ablation)."""
     store_limit: int | None = None
@@ -200,7 +200,7 @@ class PPO:
         advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
         begins = torch.from_numpy(segment.begins)
         batch = segment.actions, segment.log_probability, advantages, returns
-        embed_per = config.embed_per or ("epoch" if self.policy.pixels else "minibatch")
+        embed_per = config.embed_per or ("update" if self.policy.pixels else "minibatch")
         count = config.epochs * config.minibatches
         together = {"minibatch": 1, "epoch": config.minibatches, "update": count}[embed_per]
         minibatches = [
