@@ -18,8 +18,8 @@ LAYERS = [
     *("paths", "plotting", "stats", "executors", "provenance", "gallery"),
     *("fsm", "logic", "maps", "tasks", "envs", "diagrams"),
     *("trajectories", "first_occupancy", "representation", "importance", "contrast_study"),
-    *("policy", "rewards", "ppo", "tree", "discovery", "forward", "labeling_program", "labeling_search", "labeling"),
-    *("labeling_function", "lstoc"),
+    *("policy", "rewards", "ppo", "tree", "discovery", "forward", "growth"),
+    *("labeling_program", "labeling_search", "labeling", "labeling_function", "lstoc"),
     *("runs", "measurements", "experiments", "results", "reproduce", "cli", "__main__"),
 ]
 """A module imports only from modules before it."""

@@ -1,0 +1,148 @@
+"""Figures of discovery at work show what happened, and the steps of guided are what its data says."""
+
+from itertools import pairwise
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.colors import same_color
+from matplotlib.figure import Figure
+
+from lstoc_core import growth
+from lstoc_core.discovery import GuidedConfig, guided, guided_steps
+from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.plotting import RED
+from lstoc_core.tasks import make_task
+from lstoc_core.trajectories import TrajectoryStore, contains, random_walks
+from lstoc_core.tree import ROOT, SubgoalTree
+
+TASK = make_task(
+    domain="letter", formula="a;((b;a)|c);d", positions={"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)},
+    size=(5, 5), start=(0, 0), horizon=120,
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def store():
+    return random_walks(make_vec(TASK, num_envs=500), 3000, seed=0)
+
+
+@pytest.fixture
+def walk_through():
+    """(a;b)|(b;c) as the paper grows it."""
+    tree = SubgoalTree()
+    tree.work_on(tree.expand(ROOT, 0))
+    tree.work_on(tree.expand(1, 1))
+    tree.mark_satisfying(2)
+    tree.work_on(1)
+    tree.mark_explored(1)
+    tree.work_on(ROOT)
+    tree.work_on(tree.expand(ROOT, 1))
+    tree.work_on(tree.expand(3, 2))
+    tree.mark_satisfying(4)
+    tree.work_on(3)
+    tree.mark_explored(3)
+    tree.work_on(ROOT)
+    tree.mark_explored(ROOT)
+    return tree
+
+
+def texts(fig):
+    return [text.get_text() for ax in fig.axes for text in (*ax.texts, ax.title)]
+
+
+def test_every_moment_is_told(walk_through):
+    told = [growth.describe(walk_through, events) for events in growth.moments(walk_through)]
+    new, satisfying, explored = "a new key state", "satisfying: condition (*)", "explored: condition (**)"
+    expected = ["begin at $v_0$", new, new, satisfying, explored, new, new, satisfying, explored]
+    assert told == [*expected, "every success is explained"]
+
+
+def test_the_walk_through_shows_what_is_known(walk_through):
+    shown = texts(growth.growth_figure(walk_through, "abc", shown=[2, 4]))
+    first, second = (text for text in shown if "mathcal" in text)
+    assert "a" in first
+    assert "b" not in first.replace("mathcal", "")
+    assert "b" in second
+    assert sum("(a)" in text or "(b)" in text for text in shown) == 2
+
+
+def test_the_slider_needs_somebody_to_move_it(walk_through, monkeypatch):
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    assert isinstance(growth.replay(walk_through, "abc"), Figure)
+    monkeypatch.setenv("JPY_SESSION_NAME", "here.ipynb")
+    slider, output = growth.replay(walk_through, "abc").children
+    assert slider.max == len(growth.moments(walk_through)) - 1
+    slider.value = 0
+    assert type(output).__name__ == "Output"
+
+
+def test_a_trajectory_turns_red_where_the_path_is_visited(walk_through):
+    world = compile_world(TASK)
+    a, b = (world.observation_of_symbol(symbol) for symbol in "ab")
+    ids = np.array([0, 1, a, 2, b, 3, 4, a])
+    fig = growth.trajectory_figure(world, ids, [a, b], walk_through.replay(4), "ab")
+    blue, red = (line for line in fig.axes[0].lines if len(line.get_xdata()) > 1)
+    assert len(blue.get_xdata()) == 5
+    assert len(red.get_xdata()) == 4
+    assert same_color(red.get_color(), RED)
+    with pytest.raises(ValueError, match="does not visit"):
+        growth.trajectory_figure(world, ids, [b, b], walk_through, "ab")
+
+
+def test_ids_are_spelled_for_the_reader():
+    world = compile_world(TASK)
+    a, d = (world.observation_of_symbol(symbol) for symbol in "ad")
+    corner = int(world.observation_id[world.position_of((0, 3))])
+    assert growth.spelled(TASK, [a, corner, d]) == "a;(0, 3);d"
+    assert growth.spelled(TASK, []) == "v0"
+    assert growth.spell_out(TASK, f"7 of 80 follow [{a}, {d}]") == "7 of 80 follow a;d"
+
+
+def test_the_steps_of_guided_lead_to_its_sequences(store):
+    config = GuidedConfig(max_length=4)
+    steps = guided_steps(store, config)
+    assert tuple(steps) == guided(store, config).paths
+    failures = TrajectoryStore(store.num_ids)  # a success without its last step is a failure, too
+    negatives = [store.trajectory(i) for i in store.negatives] + [store.trajectory(i)[:-1] for i in store.positives]
+    failures.append(negatives, None, [False] * len(negatives))
+    for path, chain in steps.items():
+        assert chain[0].separation is None
+        assert set(path) <= set(chain[-1].path)
+        assert chain[-1].refuters == 0
+        for before, after in pairwise(chain):
+            assert len(after.path) == len(before.path) + 1
+            assert after.support <= before.support
+            assert after.separation[growth._added(before.path, after.path)] > 0
+        for step in chain:
+            assert step.refuters == contains(failures, step.path).sum()
+
+
+def test_forward_and_guided_side_by_side(store):
+    forward = growth.FirstTree(ForwardConfig(exact=True), TASK.formula.fsm())
+    outcome = forward.advance(store)
+    restarted = Forward(ForwardConfig(exact=True), TASK.formula.fsm())
+    restarted.advance(store)
+    kept = forward.tree if restarted.restarts else restarted.tree
+    assert forward.tree == kept
+    assert len(forward.tree) > 1
+    steps = guided_steps(store, GuidedConfig(max_length=4))
+    shown = texts(growth.comparison_figure(TASK, forward, outcome, steps))
+    for path in steps:
+        assert any(f"→ {growth.spelled(TASK, path)}" in text for text in shown)
+    assert sum("highest at" in text for text in shown) == len(forward.importances)
+
+
+def test_what_dropping_an_element_admits():
+    world = compile_world(TASK)
+    importance = np.linspace(0, 1, world.num_observations)
+    fig = growth.corridor_figure(world, importance, {"a": 12, "corridor": 0}, 20)
+    assert "number 5 of 25" in " ".join(texts(fig))
+    assert {" 12", " 0"} <= set(texts(fig))
