@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.importance import Contrast, Objective, exact_importance, make_contrast, train_importance
-from lstoc_core.plotting import INK, MUTED, PALETTE, draw_grid
+from lstoc_core.plotting import INK, PALETTE, draw_grid
 from lstoc_core.tasks import TASKS, Task, make_task
 from lstoc_core.trajectories import TrajectoryStore, earliest_match, first_occupancy, random_walks
 
@@ -169,23 +169,27 @@ def draw_importance(ax: Axes, task: Task, importance: NDArray[np.floating], *, t
 
 
 def temporal_figure(table: pd.DataFrame) -> Figure:
-    """The paper's figure contrastive_temporal: one row per task; LSTOC and Baseline 2, each trained and exact."""
+    """The paper's figure contrastive_temporal: LSTOC and Baseline 2 per task, each trained and exact."""
     tasks = table.task.unique()
-    figure, axes = plt.subplots(len(tasks), 4, figsize=(19, 4.5 * len(tasks)), squeeze=False)
+    wide = [TASKS[task].size[0] > 12 for task in tasks]  # two panels side by side instead of four, so that texts fit
+    heights = [11.6 if each else 3.7 for each in wide]
+    figure = plt.figure(figsize=(15, sum(heights)))
+    parts = figure.subfigures(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
+    grids = [part.subplots(*((2, 2) if each else (1, 4))) for part, each in zip(parts, wide, strict=True)]
     figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
     columns = [(o, m) for o in ("lstoc", "baseline2") for m in (PAPER, EXACT)]
-    for row, task in zip(axes, tasks, strict=True):
-        for ax, (objective, method) in zip(row, columns, strict=True):
+    for task, grid in zip(tasks, grids, strict=True):
+        for ax, (objective, method) in zip(grid.flat, columns, strict=True):
             part = table[(table.task == task) & (table.objective == objective) & (table.method == method)]
             name, kind = {"lstoc": "LSTOC", "baseline2": "Baseline"}[objective], {PAPER: "trained"}.get(method, method)
             image = draw_importance(ax, TASKS[task], part.f.to_numpy(), title=f"{name}, {task}: {kind}")
-            figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
+            ax.figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
     return figure
 
 
 def order_figure(table: pd.DataFrame) -> Figure:
     """The figure contrastive_order: how often the highest importance lies at the next subgoal."""
-    figure, axes = plt.subplots(2, 2, figsize=(10.5, 7.2))
+    figure, axes = plt.subplots(2, 2, figsize=(11, 7))
     names = {
         "gamma": "discount γ of temporal geometric sampling",
         "horizon": "horizon of the episodes",
@@ -200,12 +204,13 @@ def order_figure(table: pd.DataFrame) -> Figure:
             line = "-" if start == "fixed" else "--"
             ax.plot(ticks, hits["mean"], line, marker="o", markersize=4, color=colours[method])
         ax.set(xticks=ticks, xticklabels=[f"{v:g}" for v in hits.index], ylim=(-0.02, 1.02), xlabel=label)
-        ax.set_ylabel("share: best state = next subgoal")
+        ax.set_ylabel("highest f at the next subgoal")
+        ax.grid(axis="y", color="#e4e7eb", linewidth=0.8)
     handles = [plt.Line2D([], [], color=colour, marker="o", markersize=4, label=m) for m, colour in colours.items()]
     handles += [
         plt.Line2D([], [], color=INK, ls=ls, label=f"{s} start") for s, ls in (("fixed", "-"), ("random", "--"))
     ]
-    axes[0, 0].legend(handles=handles, loc="upper right")
+    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     _draw_by_distance(axes[1, 1], table)
     return figure
 
@@ -218,6 +223,5 @@ def _draw_by_distance(ax: Axes, table: pd.DataFrame) -> None:
     for kind, colour in zip(VERDICTS, (PALETTE["lstoc"], PALETTE["ppo"], "#cbd2d9"), strict=True):
         ax.bar(shares.index, shares[kind], bottom=bottom, color=colour, label=kind, width=0.7)
         bottom += shares[kind].to_numpy()
-    ax.set(xlabel="steps from the start to the next subgoal a", ylabel="best state of the exact optimum", ylim=(0, 1))
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=3)
-    ax.tick_params(colors=MUTED, which="both")
+    ax.set(xlabel="steps from the start to the next subgoal a", ylabel="highest exact f, fixed start", ylim=(0, 1))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)

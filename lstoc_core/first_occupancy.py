@@ -67,7 +67,7 @@ def learn_first_occupancy(
             target *= gamma / count[:, None]
             target[np.arange(len(own)), own] = 1
             visits[own] += count
-            step = np.minimum(1, count / visits[own] ** 0.8)[:, None]
+            step = np.minimum(1, count / visits[own] ** 0.6)[:, None]
             estimate[own] += step * (target - estimate[own])
     estimate[visits == 0] = np.nan
     return estimate
