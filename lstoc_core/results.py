@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 
 from lstoc_core.plotting import MUTED, PALETTE
@@ -43,6 +42,7 @@ PAPER_TRAJECTORIES = {
     ("crafter-3", "lstoc"): (33_562, 4_482), ("crafter-3", "fixed"): (50_172, 5_215),
 }  # fmt: skip
 """The paper's Table subgoal_efficiency_traj: mean and ± of (task, method)."""
+_VARIANTS = {"walls": "other walls", "objects": "new objects"}
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
@@ -161,6 +161,8 @@ def draw_accuracy(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[s
             ax.vlines(x, band.low, band.high, color=colour, alpha=0.5, linewidth=2)
             ax.plot(x, runs.to_numpy(float).T, ".", color=colour, alpha=0.35, markersize=4)
         ax.set(ylim=(-0.05, 1.05), xscale="log")
+        ax.set_xticks(sorted(of_task.samples.unique()) if present else [])
+        ax.minorticks_off()
         _count_axis(ax)
     _legend(fig, axes, "samples (environment steps)", "accuracy")
     return fig
@@ -231,18 +233,21 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
     return pd.DataFrame(rows, columns=[*columns, "paper"])
 
 
-def draw_trajectories(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str], *, seed: int = 0) -> Figure:
-    """Trajectories until every subgoal is learned, ours beside the paper's: a row for each task and method.
+def draw_trajectories(
+    table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str], *, paper: bool = True, seed: int = 0
+) -> Figure:
+    """Trajectories until every subgoal is learned, ours beside the paper's if `paper`: a row for each task and method.
 
     Filled dots: runs at their own stop. Hollow ones: the budget ended before, so the number is a lower bound.
     """
     runs = discoveries(table)
-    rows = [(task, method) for task in tasks for method in methods]
+    shown = [task for task in tasks if paper or (runs.task == task).any()] or tasks
+    rows = [(task, method) for task in shown for method in methods]
     fig, ax = plt.subplots(figsize=(7, 0.8 + 0.34 * len(rows)))
     for place, (task, method) in enumerate(rows):
         some = runs[(runs.task == task) & (runs.method == method)]
         colour = COLOURS.get(method, MUTED)
-        if (task, method) in PAPER_TRAJECTORIES:
+        if paper and (task, method) in PAPER_TRAJECTORIES:
             mean, spread = PAPER_TRAJECTORIES[task, method]
             ax.errorbar(mean, place, xerr=spread, color=MUTED, marker="D", markersize=5, capsize=3, linewidth=1)
         if some.empty:
@@ -261,10 +266,12 @@ def draw_trajectories(table: pd.DataFrame, tasks: Sequence[str], methods: Sequen
     ax.set(xlim=(30, 100_000))
     ax.xaxis.set_major_formatter(_count)
     ax.grid(axis="x", color="#e4e7eb", linewidth=0.6)
-    ours = ax.scatter([], [], s=18, color=MUTED, marker="o", label="ours: a run at its own stop")
-    budget = ax.scatter([], [], s=18, facecolors="none", edgecolors=MUTED, label="ours: budget ended before")
-    paper = ax.scatter([], [], s=22, color=MUTED, marker="D", label="the paper's mean ± (other FSM drawings)")
-    fig.legend(handles=[ours, budget, paper], loc="outside upper center", ncols=3, fontsize=7)
+    key = [
+        ax.scatter([], [], s=18, color=MUTED, label="a run at its own stop"),
+        ax.scatter([], [], s=18, facecolors="none", edgecolors=MUTED, label="a run whose budget ended before"),
+        ax.scatter([], [], s=22, color=MUTED, marker="D", label="the paper's mean ± (other FSM drawings)"),
+    ]
+    fig.legend(handles=key[: 2 + paper], loc="outside upper center", ncols=3, fontsize=7)
     return fig
 
 
@@ -294,10 +301,9 @@ def label_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def title(task: str) -> str:
-    """The paper's way to name a task: Office Task 2."""
-    domain, _, rest = task.partition("-")
-    number, _, variant = rest.partition("-")
-    return f"{domain.capitalize()} Task {number}" + (f", other {variant}" if variant else "")
+    """The paper's way to name a task, Office Task 2; a test world by what is different in it, Office, other walls."""
+    domain, number, *variant = task.split("-")
+    return f"{domain.capitalize()}, {_VARIANTS[variant[0]]}" if variant else f"{domain.capitalize()} Task {number}"
 
 
 def _of(table: pd.DataFrame, task: str) -> pd.DataFrame:
@@ -320,7 +326,6 @@ def _count_axis(ax: Axes) -> None:
         ax.set(xticks=[])
         return
     ax.xaxis.set_major_formatter(_count)
-    ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _count(x: float, _: float) -> str:
