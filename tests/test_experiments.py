@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lstoc_core import experiments, measurements, paths, results, runs
+from lstoc_core import cli, experiments, measurements, paths, results, runs
 from lstoc_core.discovery import GuidedConfig
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.experiments import EXPERIMENTS, ExperimentError
@@ -318,6 +318,18 @@ def test_the_accuracy_figure_and_table_read_real_runs(tmp_path):
     assert list(rows.task) == ["letter-1"] * 5
     fig = results.draw_accuracy(table, experiments.FOUR, list(measurements.ALGORITHMS))
     assert len(fig.legends[0].texts) == 5
+
+
+def test_the_command_line_computes_and_saves(capsys, tmp_path):
+    arguments = ["--profile", "smoke", "--tasks", "letter-1", "--methods", "ppo", "ppo+bonus", "--seeds", "4", "5"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "efficiency", *arguments, "--save"])
+    assert ended.value.code == 0
+    assert "4 runs copied" in capsys.readouterr().out
+    assert len(list((tmp_path / "data/runs/smoke/training").glob("*.parquet"))) == 4
+    table = experiments.table("efficiency")
+    assert set(zip(table.method, table.seed, strict=True)) == {(m, s) for m in ("ppo", "ppo+bonus") for s in (4, 5)}
+    assert (table.budget == experiments.TRAINING_STEPS["smoke"]["letter"]).all()
 
 
 def test_without_committed_runs_the_table_is_empty():
