@@ -105,9 +105,7 @@ class Findings:
         return "; ".join(needs)
 
 
-def guided(
-    store: TrajectoryStore, config: GuidedConfig | None = None, contrast: Contrast | None = None
-) -> Findings:
+def guided(store: TrajectoryStore, config: GuidedConfig | None = None, contrast: Contrast | None = None) -> Findings:
     """Satisfying sequences that explain the successes in `store` and that nothing in it refutes.
 
     contrast: scores the states of a slot, e.g. by a trained f_ω; None compares exactly in which share of the successes
@@ -335,7 +333,6 @@ class _Guided:
         within = earliest_match(self.positives, path)[parent.support] >= 0
         refuting = earliest_match(self.failures, path)[parent.refuters] >= 0
         return _Hypothesis(path, parent.support[within], parent.refuters[refuting], parent, separation)
-
 
     def _supported(self, path: Path, successes: Counts) -> int:
         return int((earliest_match(self.positives, path)[successes] >= 0).sum())

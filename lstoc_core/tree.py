@@ -138,7 +138,10 @@ class SubgoalTree:
             ax,
             [(self.parents[node], node) for node in nodes if node != ROOT],
             layer={node: self.depth(node) for node in nodes},
-            labels={node: "$v_0$" if node == ROOT else names.get(self.keys[node], rf"$\hat s_{{{self.keys[node]}}}$") for node in nodes},  # noqa: E501
+            labels={
+                node: "$v_0$" if node == ROOT else names.get(self.keys[node], rf"$\hat s_{{{self.keys[node]}}}$")
+                for node in nodes
+            },  # noqa: E501
             initial=(ROOT,),
             accepting=tuple(self.satisfying),
             highlight=() if ROOT in self.explored else (self.working_node,),

@@ -35,7 +35,9 @@ def walks(task, count, seed=0):
     return random_walks(make_vec(task, num_envs=500, seed=seed), count, seed=seed)
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=20, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+)
 @given(
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=2, unique=True),
     st.permutations([(x, y) for x in range(5) for y in range(5) if x + y > 1]),

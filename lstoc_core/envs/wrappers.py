@@ -1,0 +1,52 @@
+"""Worlds made harder on purpose, one episode at a time: wrong labels, and pixels that never repeat."""
+
+from typing import Any, SupportsFloat
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+
+class FlippedLabels(gymnasium.Wrapper):
+    """The label at the end of an episode is wrong with probability `rate`; the episode itself is unchanged."""
+
+    def __init__(self, env: gymnasium.Env, rate: float) -> None:
+        if not 0 <= rate < 0.5:
+            raise ValueError(
+                f"a rate of {rate}: labels that are wrong every other time say nothing; give less than 1/2"
+            )
+        super().__init__(env)
+        self.rate = rate
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._rng = _own_stream(self._rng, seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        if (terminated or truncated) and self._rng.random() < self.rate:
+            info = {**info, "success": not info["success"]}
+        return observation, reward, terminated, truncated, info
+
+
+class NoisyPixels(gymnasium.ObservationWrapper):
+    """Every pixel is off by up to `amplitude` grey levels, anew in each step, so that no observation repeats."""
+
+    def __init__(self, env: gymnasium.Env, amplitude: int = 3) -> None:
+        super().__init__(env)
+        self.amplitude = amplitude
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._rng = _own_stream(self._rng, seed)
+        return super().reset(seed=seed, options=options)
+
+    def observation(self, observation: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        noise = self._rng.integers(-self.amplitude, self.amplitude + 1, observation.shape, np.int8)
+        return np.clip(observation + noise.astype(np.int16), 0, 255).astype(np.uint8)
+
+
+def _own_stream(rng: np.random.Generator, seed: int | None) -> np.random.Generator:
+    """A stream apart from the environment's where a seed is given, else the one that goes on."""
+    return rng if seed is None else np.random.default_rng([seed, 1])
