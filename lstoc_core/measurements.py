@@ -15,12 +15,14 @@ import numpy as np
 import pandas as pd
 
 from lstoc_core.discovery import GuidedConfig, guided
-from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.envs import InternedVectorEnv, compile_world, make_env, make_vec
+from lstoc_core.envs.wrappers import FlippedLabels, NoisyPixels
 from lstoc_core.forward import Forward, ForwardConfig
 from lstoc_core.labeling_function import LabelingFunction
 from lstoc_core.labeling_function import accuracy as label_accuracy
 from lstoc_core.lstoc import Discovery, LSTOCConfig, Record, discover, score
 from lstoc_core.ppo import PPO
+from lstoc_core.representation import LearnedIdentity, train_representation
 from lstoc_core.rewards import RewardConfig
 from lstoc_core.runs import RunSpec
 from lstoc_core.tasks import TASKS, Task
@@ -49,15 +51,18 @@ def training(spec: RunSpec) -> pd.DataFrame:
     """Success rate over environment steps; methods that discover subgoals also say what they found, in every row.
 
     spec.config: steps (budget), and for a discovery: discovery ("guided" or "forward"), solve (go on after it), and
-    where they differ from the default, settings (fields of LSTOCConfig) and forward (fields of ForwardConfig).
+    where they differ from the default, settings (fields of LSTOCConfig) and forward (fields of ForwardConfig); flipped
+    (share of wrong labels) or pixel_noise (grey levels by which pixels are off) make the world harder.
     """
     config, task = spec.config, TASKS[spec.task]
     if "discovery" not in config:
         learner = baseline(task, spec.method, seed=spec.seed)
         return success_curve(*train(learner, config["steps"]), task, config["steps"])
     found = discover(
-        task,
+        hardened(task, config, spec.seed),
         method=config["discovery"],
+        fsm=task.formula.fsm(),
+        contrast="learned" if "pixel_noise" in config else "exact",
         seed=spec.seed,
         max_steps=config["steps"],
         solve=config["solve"],
@@ -72,7 +77,31 @@ def loop_config(config: Mapping[str, Any]) -> LSTOCConfig:
     """Default settings of the loop with the changes that a run's configuration names."""
     default = LSTOCConfig()
     forward = replace(default.forward, **config.get("forward", {}))
-    return replace(default, forward=forward, **config.get("settings", {}))
+    guided = replace(default.guided, noise=config.get("flipped", 0.0))
+    return replace(default, forward=forward, guided=guided, **config.get("settings", {}))
+
+
+def hardened(task: Task, config: Mapping[str, Any], seed: int) -> Any:
+    """The task, or environments in which some of its labels are wrong, or no observation repeats.
+
+    In the last case o_θ is trained on what random walks see, and tells the states apart from then on.
+    """
+    if "flipped" in config:
+        return lambda: FlippedLabels(make_env(task=task), config["flipped"])
+    if "pixel_noise" not in config:
+        return task
+
+    def make() -> NoisyPixels:
+        return NoisyPixels(make_env(task=task), config["pixel_noise"])
+
+    env = make()
+    rng = np.random.default_rng(seed)
+    frames = [env.reset(seed=seed)[0]]
+    while len(frames) < 2000:
+        observation, _, terminated, truncated, _ = env.step(rng.integers(env.action_space.n))  # type: ignore[attr-defined]
+        frames.append(env.reset()[0] if terminated or truncated else observation)
+    encoder = train_representation(np.stack(frames), seed=seed, iterations=150)
+    return InternedVectorEnv([make] * LSTOCConfig().num_envs, LearnedIdentity(encoder), seed=seed)
 
 
 def baseline(task: Task, method: str, *, seed: int, store_limit: int | None = 0) -> PPO:
@@ -142,9 +171,11 @@ def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: in
 
 def discovery_facts(found: Discovery, task: Task) -> dict[str, Any]:
     """How a discovery ended, by its own judgement and by the truth; and when its answer was first right."""
-    truth = set(true_paths(task))
-    right = [record for record in found.history if set(record["sequences"]) == truth]
     marks = score(found, task)
+    ids = {state.index: state.observation_id for state in found.key_states}
+    answer = {tuple(ids[key] for key in sequence) for sequence in found.sequences}
+    truth = answer if marks.exact else set(true_paths(task))  # a hardened world has observation ids of its own
+    right = [record for record in found.history if set(record["sequences"]) == truth]
     return {
         "finished": found.finished,
         "exact": marks.exact,
