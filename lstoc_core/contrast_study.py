@@ -173,7 +173,7 @@ def temporal_figure(table: pd.DataFrame) -> Figure:
     tasks = table.task.unique()
     wide = [TASKS[task].size[0] > 12 for task in tasks]  # two panels side by side instead of four, so that texts fit
     heights = [11.6 if each else 3.7 for each in wide]
-    figure = plt.figure(figsize=(15, sum(heights)))
+    figure = plt.figure(figsize=(15, sum(heights)), dpi=80)
     parts = figure.subfigures(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
     grids = [part.subplots(*((2, 2) if each else (1, 4))) for part, each in zip(parts, wide, strict=True)]
     figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
