@@ -33,6 +33,8 @@ NAMES = {
     "no-bonus": "without bonus",
     "explained-0": "explained success pays 0",
     "explained-1": "explained success pays 1",
+    "flipped": "2 % of labels wrong",
+    "pixels": "pixels that never repeat",
 }
 """How methods are called in figures, in their order there."""
 COLOURS = PALETTE | {"forward-exact": PALETTE["forward"], "fixed": PALETTE["baseline1"]}
