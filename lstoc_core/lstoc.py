@@ -40,6 +40,8 @@ from lstoc_core.tree import SubgoalTree
 Method = Literal["guided", "forward"]
 EnvLike = Task | str | gymnasium.Env | Callable[[], gymnasium.Env] | InternedVectorEnv
 Record = dict[str, Any]
+UNCHECKED = 6
+"""How many times more successes decide a sequence when no FSM says what the answer looks like."""
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints."""
 
@@ -173,11 +175,12 @@ class _Loop:
         self.learner = PPO(self.env, replace(config.ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
         if method == "guided":
-            length = self.fsm.longest_path if self.fsm else config.guided.max_length
-            accept = self._accept if self.fsm else None
-            self.method = Guided(
-                replace(config.guided, max_length=length), accept, None if contrast == "exact" else self._learned
-            )
+            settings, accept = config.guided, None
+            if self.fsm:
+                settings, accept = replace(settings, max_length=self.fsm.longest_path), self._accept
+            else:  # with no FSM to check the answer against, only more successes can
+                settings = replace(settings, decisive=UNCHECKED * settings.decisive)
+            self.method = Guided(settings, accept, None if contrast == "exact" else self._learned)
         elif method == "forward":
             self.method = Forward(config.forward, self.fsm, self._accept if self.fsm else None, seed=seed)
         else:
