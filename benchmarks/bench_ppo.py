@@ -185,13 +185,13 @@ def against_sb3() -> None:
 # Back and forth in a corridor: a cell looks the same on both ways. On an open grid no memory is needed, because the two
 # ways may use different cells.
 CORRIDOR = lstoc.make_task(
-    domain="letter", formula="a;b;a", positions={"a": (0, 0), "b": (6, 0)}, size=(7, 1), start=(3, 0), horizon=40
+    domain="letter", formula="a;b;a", positions={"a": (0, 0), "b": (4, 0)}, size=(5, 1), start=(2, 0), horizon=24
 )
 STUDIES: dict[str, tuple[Any, int, int, dict[str, Any], dict[str, float]]] = {
     # task, seeds, steps, PPO settings, rewards
     "letter-1, label alone": (lstoc.TASKS["letter-1"], 5, 300_000, {}, {}),
-    "corridor a;b;a, GRU": (CORRIDOR, 3, 150_000, {}, {}),
-    "corridor a;b;a, memoryless": (CORRIDOR, 3, 150_000, {"memoryless": True}, {}),
+    "a;b;a in a corridor, GRU": (CORRIDOR, 3, 150_000, {}, {}),
+    "a;b;a in a corridor, memoryless": (CORRIDOR, 3, 150_000, {"memoryless": True}, {}),
     "office-1, bonus 0.02": (lstoc.TASKS["office-1"], 5, 1_000_000, {}, {"bonus": 0.02}),
 }
 POINTS = 15
