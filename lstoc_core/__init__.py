@@ -18,10 +18,11 @@ _HOME = {
     "TrajectoryStore": "trajectories",
     "PPO": "ppo", "PPOConfig": "ppo", "RewardConfig": "rewards",
     "SubgoalTree": "tree",
-    "Labeling": "labeling", "LabelingError": "labeling", "label": "labeling",
-    "Discovery": "lstoc", "KeyState": "lstoc", "discover": "lstoc", "score": "lstoc",
+    "Labeling": "labeling", "LabelingError": "labeling", "label": "labeling", "predict": "labeling",
+    "LabelingFunction": "labeling_function",
+    "Discovery": "lstoc", "KeyState": "lstoc", "LSTOCConfig": "lstoc", "discover": "lstoc", "score": "lstoc",
 }  # fmt: skip
-__all__ = sorted(_HOME)  # noqa: PLE0605
+__all__ = sorted(_HOME)
 __version__ = "0.1.0"
 
 

@@ -141,7 +141,7 @@ class SubgoalTree:
             labels={
                 node: "$v_0$" if node == ROOT else names.get(self.keys[node], rf"$\hat s_{{{self.keys[node]}}}$")
                 for node in nodes
-            },  # noqa: E501
+            },
             initial=(ROOT,),
             accepting=tuple(self.satisfying),
             highlight=() if ROOT in self.explored else (self.working_node,),
