@@ -112,7 +112,7 @@ class Discovery:
     env_steps: int
     """Environment steps at the stop."""
     success_rate: float
-    """Of the last episodes of the solve phase; nan without one."""
+    """Of the last episodes since the discovery; nan without one."""
     history: list[Record]
     """One record per update: env_steps, trajectories, positives, success_rate, phase, sequences, missing."""
     store: TrajectoryStore
@@ -207,8 +207,8 @@ class _Loop:
             self._load(checkpoint)
         saved = time.monotonic()
         with tqdm(total=max_steps, initial=self.learner.env_steps, unit="step", disable=not progress) as bar:
-            while self.learner.env_steps < max_steps and self.phase != "done":
-                record = self._update(solve)
+            while self.learner.env_steps < max_steps and self.phase in ("explore", "solve")[: 1 + solve]:
+                record = self._update()
                 bar.update(self.learner.env_steps - bar.n)
                 bar.set_description(self.phase)
                 bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {self._shown()}")
@@ -220,20 +220,20 @@ class _Loop:
         if checkpoint is not None:
             self._save(checkpoint)
 
-    def _update(self, solve: bool) -> Record:
+    def _update(self) -> Record:
         """One update of the policy, and a discovery if one is due."""
         frozen = self.phase == "explore" and not self.config.train_explorer and bool(self.method.followed)
         stats = self.learner.update(train=not frozen)
         store = self.learner.store
         due = len(store) >= self._next_look and int(store.labels.sum()) >= self.config.first_positives
         if self.phase == "explore" and due:
-            self._look(solve)
+            self._look()
         if self.phase == "explore":
             self._mend()
         if stats["episodes"]:
             self._recent = [*self._recent, (int(stats["episodes"]), stats["success_rate"])][-8:]
         if self.phase == "solve" and self._success_rate() >= self.config.solved and self._settled():
-            self.phase = "done"
+            self.phase = "solved"
         record = {
             "env_steps": self.learner.env_steps,
             "trajectories": len(store),
@@ -247,7 +247,7 @@ class _Loop:
         self.history.append(record)
         return record
 
-    def _look(self, solve: bool) -> None:
+    def _look(self) -> None:
         """Hand all trajectories to the method; steer exploration by what it says, or stop exploring."""
         store, rewards = self.learner.store, self.learner.rewards
         self._next_look = len(store) * self.config.growth
@@ -256,7 +256,7 @@ class _Loop:
             rewards.set_sequences(self.method.followed, self.method.explained)
             return
         self.stopped = (len(store), int(store.labels.sum()), self.learner.env_steps)
-        self.phase = "solve" if solve else "done"
+        self.phase = "solve"
         self._recent = []
         rewards.config = RewardConfig(progress=self.config.solve_progress)
         rewards.set_sequences(self.method.paths)

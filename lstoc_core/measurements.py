@@ -69,7 +69,7 @@ def training(spec: RunSpec) -> pd.DataFrame:
         progress=False,
         config=loop_config(config),
     )
-    solved = bool(config["solve"]) and found.history[-1]["phase"] == "done"
+    solved = found.history[-1]["phase"] == "solved"
     return success_curve(found.history, solved, task, config["steps"]).assign(**discovery_facts(found, task))
 
 

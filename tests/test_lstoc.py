@@ -107,7 +107,7 @@ def test_finds_names_and_solves(formula):
     assert found.tree.sequences == found.sequences
     assert found.trajectories <= len(found.store)
     assert found.env_steps <= found.learner.env_steps <= 150_000
-    assert [record["phase"] for record in found.history][-1] == "done"
+    assert [record["phase"] for record in found.history][-1] == "solved"
 
 
 def test_the_papers_method_through_the_same_loop():
@@ -156,6 +156,14 @@ def test_score_counts_what_was_found():
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_discovery_goes_on_to_solve(tmp_path):
+    task = tiny("a;b")
+    run(task, max_steps=150_000, checkpoint=tmp_path)
+    found = run(task, solve=True, max_steps=150_000, checkpoint=tmp_path)
+    assert found.history[-1]["phase"] == "solved"
+    assert_same(found, run(task, solve=True, max_steps=150_000))
 
 
 def test_an_interrupted_run_goes_on_as_if_it_had_not_been(tmp_path):
