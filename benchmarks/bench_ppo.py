@@ -114,13 +114,13 @@ def profile(task: str, minibatches: int, updates: int) -> None:
         print(f"  {label:14s} {spent / whole:6.1%}   {1e6 * spent / updates / BATCH:7.2f} µs per step")
 
 
-def ours(task: str, updates: int) -> float:
-    ppo = learner(task, 4)
+def ours(task: str, minibatches: int, updates: int) -> float:
+    ppo = learner(task, minibatches)
     ppo.update()
     return updates * BATCH / sum(seconds(ppo.update) for _ in range(updates))
 
 
-def sb3(task: str, updates: int) -> float:
+def sb3(task: str, minibatches: int, updates: int) -> float:
     """sb3-contrib at the same batch, epochs and minibatches, one LSTM of the same size for actor and critic."""
     from sb3_contrib import RecurrentPPO
     from stable_baselines3.common.vec_env import DummyVecEnv
@@ -129,7 +129,7 @@ def sb3(task: str, updates: int) -> float:
     model = RecurrentPPO(
         "CnnLstmPolicy" if pixels else "MlpLstmPolicy",
         DummyVecEnv([lambda: make_env(lstoc.TASKS[task].domain, task=task)] * ENVS),
-        n_steps=SEGMENT, batch_size=BATCH // 4, n_epochs=EPOCHS, device="cpu",
+        n_steps=SEGMENT, batch_size=BATCH // minibatches, n_epochs=EPOCHS, device="cpu",
         policy_kwargs={"lstm_hidden_size": 256 if pixels else 128, "shared_lstm": True, "enable_critic_lstm": False},
     )  # fmt: skip
     model._setup_learn(updates * BATCH)
@@ -152,18 +152,18 @@ def _no_callback(model: Any) -> Any:
     return callback
 
 
-def _isolated(run: Callable[[str, int], float], task: str, updates: int, pipe: Any) -> None:
+def _isolated(run: Callable[..., float], arguments: tuple[Any, ...], pipe: Any) -> None:
     torch.set_num_threads(1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    rate = run(task, updates)
+    rate = run(*arguments)
     pipe.send((rate, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
 
 
-def isolated(run: Callable[[str, int], float], task: str, updates: int) -> tuple[float, float]:
+def isolated(run: Callable[..., float], *arguments: Any) -> tuple[float, float]:
     """Steps per second and megabytes above an idle process, in a process of its own."""
     context = multiprocessing.get_context("spawn")
     mine, theirs = context.Pipe()
-    process = context.Process(target=_isolated, args=(run, task, updates, theirs))
+    process = context.Process(target=_isolated, args=(run, arguments, theirs))
     process.start()
     theirs.close()
     try:
@@ -172,14 +172,14 @@ def isolated(run: Callable[[str, int], float], task: str, updates: int) -> tuple
         process.join()
 
 
-def against_sb3() -> None:
-    for task, our_updates, their_updates in (("letter-1", 8, 1), ("crafter-1", 3, 1)):
-        rate, memory = isolated(ours, task, our_updates)
-        their_rate, their_memory = isolated(sb3, task, their_updates)
-        print(
-            f"{task}, 4 minibatches: ours {rate:8,.0f} steps/s, {memory:5,.0f} MB   "
-            f"sb3-contrib {their_rate:8,.0f} steps/s, {their_memory:5,.0f} MB   ratio {rate / their_rate:.1f}"
-        )
+def against_sb3(task: str, minibatches: int) -> None:
+    rate, memory = isolated(ours, task, minibatches, 4)
+    their_rate, their_memory = isolated(sb3, task, minibatches, 1)
+    print(
+        f"{task}, {minibatches} minibatch(es): ours {rate:8,.0f} steps/s, {memory:5,.0f} MB   "
+        f"sb3-contrib {their_rate:8,.0f} steps/s, {their_memory:5,.0f} MB   ratio {rate / their_rate:.1f}",
+        flush=True,
+    )
 
 
 # Back and forth in a corridor: a cell looks the same on both ways. On an open grid no memory is needed, because the two
@@ -238,7 +238,9 @@ def main() -> int:
         learning()
         return 0
     if not options.quick:
-        against_sb3()
+        for task in ("letter-1", "crafter-1"):
+            for minibatches in (4, 1):
+                against_sb3(task, minibatches)
         profile("crafter-1", 4, 2)
     profile("letter-1", 4, 5)
     ratio = against_floor(rounds=5 if options.quick else 21)
