@@ -33,8 +33,8 @@ from lstoc_core.trajectories import TrajectoryStore, first_occupancy
 Objective = Literal["lstoc", "baseline1", "baseline2"]
 GAMMA = 0.99
 """Discount of temporal geometric sampling; the paper takes that of the environment and does not say which."""
-CODE = 32
-"""Dimensions of the random directions that stand for ids without a representation."""
+CODE = 15
+"""Dimensions of the random directions that stand for ids without a representation; with the bias, 16 inputs."""
 RIDGE = 0.1
 """Penalty on mean f² in Baseline 2, whose optimum would otherwise lie at minus infinity for useless states."""
 
@@ -265,36 +265,56 @@ class _Networks(nn.Module):
         out = [rng.uniform(-bounds[1], bounds[1], hidden) for rng in rngs]
         self.weight, self.out = (nn.Parameter(torch.as_tensor(np.stack(each)).float()) for each in (weight, out))
 
+        self.scratch: Scratch = {}
+
     def forward(self, ids: Tensor) -> Tensor:
         """f of each network's own ids [K, m] -> [K, m]; many ids are looked up in f of the table."""
         if ids.shape[1] >= len(self.inputs):
             return self.table().gather(1, ids)
-        return _Perceptron.apply(self.inputs[ids], self.weight, self.out)
+        rows = _buffer(self.scratch, "rows", self.inputs, (ids.numel(), self.inputs.shape[1]))
+        torch.index_select(self.inputs, 0, ids.flatten(), out=rows)
+        return _Perceptron.apply(rows.view(*ids.shape, -1), self.weight, self.out, self.scratch)
 
     def table(self) -> Tensor:
         """f of all ids: [K, num_ids]."""
-        return _Perceptron.apply(self.inputs.expand(len(self.weight), -1, -1), self.weight, self.out)
+        return _Perceptron.apply(self.inputs.expand(len(self.weight), -1, -1), self.weight, self.out, self.scratch)
+
+
+Scratch = dict[tuple[Any, ...], Tensor]
+"""Memory that is used again in each step: fresh megabytes would cost more than the arithmetic on them."""
+
+
+def _buffer(scratch: Scratch, name: str, like: Tensor, shape: Sequence[int]) -> Tensor:
+    key = (name, *shape)
+    if key not in scratch:
+        scratch[key] = like.new_empty(shape)
+    return scratch[key]
 
 
 class _Perceptron(torch.autograd.Function):
-    """relu(rows · weight) · out of K networks: [K, m, d], [K, d, h], [K, h] -> [K, m].
+    """relu(rows · weight) · out of K networks: [K, m, d], [K, d, h], [K, h] -> [K, m]; to be differentiated at once.
 
     The gradient is the ordinary one, rearranged. Let a be the gradient at row i where hidden unit j is active, else 0,
     and G = rowsᵀ a: then `weight` gets G · out and `out` gets Σ G · weight. One large product instead of three.
     """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-        hidden = torch.bmm(rows, weight).relu_()
+    def forward(ctx: Any, rows: Tensor, weight: Tensor, out: Tensor, scratch: Scratch) -> Tensor:
+        hidden = _buffer(scratch, "hidden", weight, (*rows.shape[:2], weight.shape[2]))
+        torch.bmm(rows, weight, out=hidden).relu_()
         ctx.save_for_backward(rows, weight, out, hidden)
-        return torch.bmm(hidden, out[:, :, None])[:, :, 0]
+        ctx.scratch = scratch
+        return torch.bmm(out[:, None], hidden.transpose(1, 2))[:, 0]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor, None]:
         rows, weight, out, hidden = ctx.saved_tensors
-        active = torch.ops.aten.threshold_backward(gradient[:, :, None].expand_as(hidden), hidden, 0)
-        product = torch.bmm(rows.transpose(1, 2), active)
-        return None, product * out[:, None], (product * weight).sum(1)
+        active = _buffer(ctx.scratch, "active", hidden, hidden.shape)
+        upstream = gradient[:, :, None].expand_as(hidden)
+        torch.ops.aten.threshold_backward.grad_input(upstream, hidden, 0, grad_input=active)
+        product = torch.bmm(rows.transpose(1, 2), active, out=_buffer(ctx.scratch, "product", weight, weight.shape))
+        scaled = torch.mul(product, weight, out=_buffer(ctx.scratch, "scaled", weight, weight.shape))
+        return None, product * out[:, None], scaled.sum(1), None
 
 
 def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:

@@ -131,7 +131,7 @@ def test_gradient_of_the_networks():
     shapes = (2, 5, 4), (2, 4, 3), (2, 3)
     rows, weight, out = (torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
     weight.requires_grad_(), out.requires_grad_()
-    assert torch.autograd.gradcheck(_Perceptron.apply, (rows, weight, out))
+    assert torch.autograd.gradcheck(lambda w, o: _Perceptron.apply(rows, w, o, {}), (weight, out))
 
 
 @pytest.mark.parametrize("distribution", [[1.0], [0.5, 0.0, 0.25, 0.25], [1e-9, 0.3, 0.7 - 1e-9], [0.2] * 5])
