@@ -9,6 +9,8 @@ from scipy.stats import spearmanr
 from lstoc_core.importance import (
     RIDGE,
     _Alias,
+    _full_loss,
+    _local_optimum,
     _Perceptron,
     exact_importance,
     make_contrast,
@@ -74,7 +76,10 @@ def test_baseline2_optimum_beats_its_neighbours(stores):
         return float(-np.logaddexp(0, n[None] - p[:, None]).mean() - RIDGE * np.mean(f**2))
 
     rng = np.random.default_rng(0)
-    assert value(best) > value(np.zeros_like(best))
+    loss = _full_loss(contrast, True, torch.float64)
+    peaks = [_local_optimum(loss, 5 * torch.eye(16, dtype=torch.float64)[k : k + 1]) for k in range(16)]
+    assert loss(torch.as_tensor(best)[None]) <= min(loss(peak) for peak in peaks) + 1e-9
+    assert max(loss(peak) for peak in peaks) > min(loss(peak) for peak in peaks) + 0.01  # others are only local
     assert all(value(best) > value(best + rng.normal(0, 1, best.shape)) for _ in range(12))
 
 
