@@ -67,7 +67,7 @@ def test_log_ratio_maximises_the_expected_objective(stores):
     assert np.allclose(found - found.mean(), exact - exact.mean(), atol=0.02)
 
 
-def test_baseline2_optimum_beats_its_neighbours(stores):
+def test_baseline2_optimum_beats_all_single_peaks_and_its_neighbours(stores):
     contrast = make_contrast(*stores, objective="baseline2")
     best = exact_importance(contrast)
 
@@ -79,7 +79,6 @@ def test_baseline2_optimum_beats_its_neighbours(stores):
     loss = _full_loss(contrast, True, torch.float64)
     peaks = [_local_optimum(loss, 5 * torch.eye(16, dtype=torch.float64)[k : k + 1]) for k in range(16)]
     assert loss(torch.as_tensor(best)[None]) <= min(loss(peak) for peak in peaks) + 1e-9
-    assert max(loss(peak) for peak in peaks) > min(loss(peak) for peak in peaks) + 0.01  # others are only local
     assert all(value(best) > value(best + rng.normal(0, 1, best.shape)) for _ in range(12))
 
 
