@@ -6,7 +6,7 @@
 
 The loop collects trajectories with a recurrent PPO policy, hands all of them to the discovery method now and then, and
 pays the policy to follow what is known and to look around from there. It stops by the method's own judgement, never
-by the truth. Then the same policy goes on to learn the task, paid for progress along the discovered sequences.
+by the truth. Then the same policy goes on to learn the task, paid to follow the discovered sequences (`Pursuit`).
 """
 
 import json
@@ -31,6 +31,7 @@ from lstoc_core.importance import scores
 from lstoc_core.labeling import Labeling, LabelingError, label
 from lstoc_core.logic import FSM
 from lstoc_core.ppo import PPO, PPOConfig
+from lstoc_core.pursuit import Pursuit, PursuitConfig
 from lstoc_core.representation import represent
 from lstoc_core.rewards import RewardConfig
 from lstoc_core.tasks import TASKS, Task
@@ -74,10 +75,8 @@ class LSTOCConfig:
     forward: ForwardConfig = field(default_factory=ForwardConfig)
     train_explorer: bool = True
     """Whether the policy goes on learning after the first discovery. False: the paper's fixed-policy baseline."""
-    solved: float = 0.97
-    """Success rate at which the solve phase ends."""
-    solve_progress: float = 0.1
-    """r_a in the solve phase."""
+    pursuit: PursuitConfig = field(default_factory=PursuitConfig)
+    """The solve phase."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ class _Loop:
         self.contrast = contrast
         self.fsm = fsm or (task.formula.fsm() if isinstance(task, Task) else None)
         self.env = _vectorised(task, config.num_envs, seed)
-        rewards = RewardConfig(config.success, config.explained, config.progress, config.bonus, config.rearm)
+        rewards = RewardConfig(config.success, config.explained, config.progress, config.bonus, rearm=config.rearm)
         shares = math.gcd(self.env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
         self.learner = PPO(self.env, replace(config.ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
@@ -191,7 +190,7 @@ class _Loop:
         self.history: list[Record] = []
         self._next_look = 0.0
         self._news: tuple[tuple[tuple[int, ...], ...], str, int] = ((), "", 0)
-        self._recent: list[tuple[int, float]] = []
+        self.pursuit: Pursuit | None = None
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -223,16 +222,14 @@ class _Loop:
     def _update(self) -> Record:
         """One update of the policy, and a discovery if one is due."""
         frozen = self.phase == "explore" and not self.config.train_explorer and bool(self.method.followed)
-        stats = self.learner.update(train=not frozen)
+        stats = self.pursuit.update() if self.pursuit else self.learner.update(train=not frozen)
         store = self.learner.store
         due = len(store) >= self._next_look and int(store.labels.sum()) >= self.config.first_positives
         if self.phase == "explore" and due:
             self._look()
         if self.phase == "explore":
             self._mend()
-        if stats["episodes"]:
-            self._recent = [*self._recent, (int(stats["episodes"]), stats["success_rate"])][-8:]
-        if self.phase == "solve" and self._success_rate() >= self.config.solved and self._settled():
+        if self.pursuit and self.pursuit.solved:
             self.phase = "solved"
         record = {
             "env_steps": self.learner.env_steps,
@@ -257,9 +254,7 @@ class _Loop:
             return
         self.stopped = (len(store), int(store.labels.sum()), self.learner.env_steps)
         self.phase = "solve"
-        self._recent = []
-        rewards.config = RewardConfig(progress=self.config.solve_progress)
-        rewards.set_sequences(self.method.paths)
+        self.pursuit = Pursuit(self.learner, self.method.paths, self.config.pursuit)
 
     def _mend(self) -> None:
         """Pay more for looking around, and less for what is known, the longer nothing new has come."""
@@ -291,14 +286,6 @@ class _Loop:
         table = represent(encoder, self.env.observations[: positives.num_ids]) if encoder is not None else None
         return scores(positives, refuters, representation=table, seed=self.seed, iterations=300)
 
-    def _settled(self) -> bool:
-        return sum(episodes for episodes, _ in self._recent) >= 2 * self.config.num_envs
-
-    def _success_rate(self) -> float:
-        """Of the episodes that ended in the last eight updates."""
-        episodes = sum(count for count, _ in self._recent)
-        return sum(count * rate for count, rate in self._recent) / episodes if episodes else float("nan")
-
     def _shown(self) -> str:
         numbers = {key: index for index, key in enumerate(self.method.key_states)}
         return " ".join("-".join(str(numbers[key]) for key in path) for path in self.method.paths)
@@ -325,7 +312,7 @@ class _Loop:
             trajectories=trajectories,
             positives=positives,
             env_steps=env_steps,
-            success_rate=self._success_rate() if self.phase != "explore" else float("nan"),
+            success_rate=self.pursuit.recent.rate if self.pursuit else float("nan"),
             history=self.history,
             store=self.learner.store,
             learner=self.learner,
@@ -359,7 +346,7 @@ class _Loop:
             "stopped": self.stopped,
             "next_look": self._next_look,
             "news": self._news,
-            "recent": self._recent,
+            "pursuit": self.pursuit.state_dict() if self.pursuit else None,
             "history": self.history,
         }
         temporary = directory / "loop.json.tmp"
@@ -380,9 +367,11 @@ class _Loop:
             )
         self.learner.load(directory / state["learner"])
         self.method.load_state_dict(state["method"], self.learner.store)
+        if state["pursuit"] is not None:
+            self.pursuit = Pursuit(self.learner, self.method.paths, self.config.pursuit)
+            self.pursuit.load_state_dict(state["pursuit"])
         self.phase, self.missing, self._next_look = state["phase"], state["missing"], state["next_look"]
         self.stopped = tuple(state["stopped"]) if state["stopped"] else None
-        self._recent = [(count, rate) for count, rate in state["recent"]]
         paths, missing, since = state["news"]
         self._news = (_tuples(paths), missing, since)
         self.history = [{**record, "sequences": _tuples(record["sequences"])} for record in state["history"]]

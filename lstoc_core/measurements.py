@@ -22,6 +22,7 @@ from lstoc_core.labeling_function import LabelingFunction
 from lstoc_core.labeling_function import accuracy as label_accuracy
 from lstoc_core.lstoc import Discovery, LSTOCConfig, Record, discover, score
 from lstoc_core.ppo import PPO
+from lstoc_core.pursuit import Pursuit, Recent
 from lstoc_core.representation import LearnedIdentity, train_representation
 from lstoc_core.rewards import RewardConfig
 from lstoc_core.runs import RunSpec
@@ -55,6 +56,9 @@ def training(spec: RunSpec) -> pd.DataFrame:
     (share of wrong labels) or pixel_noise (grey levels by which pixels are off) make the world harder.
     """
     config, task = spec.config, TASKS[spec.task]
+    if spec.method == "oracle":
+        learner = baseline(task, "ppo", seed=spec.seed, store_limit=None)
+        return success_curve(*train(Pursuit(learner, true_paths(task)), config["steps"]), task, config["steps"])
     if "discovery" not in config:
         learner = baseline(task, spec.method, seed=spec.seed)
         return success_curve(*train(learner, config["steps"]), task, config["steps"])
@@ -105,44 +109,26 @@ def hardened(task: Task, config: Mapping[str, Any], seed: int) -> Any:
 
 
 def baseline(task: Task, method: str, *, seed: int, store_limit: int | None = 0) -> PPO:
-    """A learner with LSTOC's own PPO settings that is paid for less than LSTOC, or knows more.
-
-    "ppo": the label alone. "ppo+bonus": also for first occupancy. "oracle": also for progress along the true sequences,
-    which it is told.
-    """
+    """A learner with LSTOC's own PPO settings. "ppo" is paid the label alone, "ppo+bonus" also first occupancy."""
     config = LSTOCConfig()
-    rewards = {
-        "ppo": RewardConfig(),
-        "ppo+bonus": RewardConfig(bonus=config.bonus),
-        "oracle": RewardConfig(progress=config.solve_progress),
-    }
+    rewards = {"ppo": RewardConfig(), "ppo+bonus": RewardConfig(bonus=config.bonus)}
     if method not in rewards:
         raise ValueError(f"unknown baseline {method!r}: choose one of {', '.join(rewards)}")
     env = make_vec(task, num_envs=config.num_envs, seed=seed)
-    learner = PPO(env, replace(config.ppo, store_limit=store_limit), seed=seed, rewards=rewards[method])
-    if method == "oracle":
-        learner.rewards.set_sequences(true_paths(task))
-    return learner
+    return PPO(env, replace(config.ppo, store_limit=store_limit), seed=seed, rewards=rewards[method])
 
 
-def train(learner: PPO, steps: int) -> tuple[list[Record], bool]:
+def train(learner: PPO | Pursuit, steps: int) -> tuple[list[Record], bool]:
     """Train until the task is solved, by the rule of LSTOC's solve phase, or the budget used up; and whether it is."""
     config = LSTOCConfig()
     history: list[Record] = []
+    recent = Recent()
     while learner.env_steps < steps:
         history.append(learner.update())
-        rate, episodes = recent_success(history)
-        if rate >= config.solved and episodes >= 2 * config.num_envs:
+        recent.add(history[-1])
+        if recent.above(config.pursuit.solved, config.num_envs):
             return history, True
     return history, False
-
-
-def recent_success(history: Sequence[Record]) -> tuple[float, int]:
-    """Success rate of the episodes that ended in the last eight updates in which any did, and their number."""
-    ended = [record for record in history[-64:] if record["episodes"]][-8:]
-    episodes = sum(int(record["episodes"]) for record in ended)
-    successes = sum(record["episodes"] * record["success_rate"] for record in ended)
-    return (successes / episodes if episodes else float("nan")), episodes
 
 
 def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: int) -> pd.DataFrame:
@@ -164,7 +150,7 @@ def success_curve(history: Sequence[Record], solved: bool, task: Task, steps: in
     sums = windows[["episodes", "successes"]].sum()
     rate = (sums.successes / sums.episodes).to_numpy(float, copy=True)
     if solved:
-        rate[-1] = recent_success(history)[0]
+        rate[-1] = Recent((record["episodes"], record["success_rate"]) for record in history if record["episodes"]).rate
     ends = windows.env_steps.max().to_numpy()
     return pd.DataFrame({"env_steps": ends, "success_rate": rate, "solved": solved, "budget": steps})
 
@@ -277,7 +263,8 @@ def generalization(spec: RunSpec) -> pd.DataFrame:
     row also says whether that worked and how good the labels are in the test world.
     """
     config, task = spec.config, TASKS[spec.task]
-    learner = baseline(task, "ppo", seed=spec.seed)
+    policy = baseline(task, "ppo", seed=spec.seed, store_limit=None if "train_task" in config else 0)
+    learner: PPO | Pursuit = policy
     facts: dict[str, Any] = {}
     if "train_task" in config:
         train_task = TASKS[config["train_task"]]
@@ -287,8 +274,7 @@ def generalization(spec: RunSpec) -> pd.DataFrame:
             function = labeling_function(found)
             table = label_accuracy(function, [compile_world(task)])
             facts |= {"label_precision": table.precision.min(), "label_recall": table.recall.min()}
-            learner.rewards.config = RewardConfig(progress=LSTOCConfig().solve_progress)
-            learner.rewards.set_sequences(labelled_paths(function, learner.env.observations, task.sequences))
+            learner = Pursuit(policy, labelled_paths(function, policy.env.observations, task.sequences))
     return success_curve(*train(learner, config["steps"]), task, config["steps"]).assign(**facts)
 
 

@@ -2,7 +2,9 @@
 
 Section "Exploration Policy" of the paper pays the label of task satisfaction at the end of an episode, and an auxiliary
 reward r_a for visiting the key states of the working path in the right order. To this comes a *first-occupancy bonus*
-for each observation that is seen for the first time in an episode, without which the larger maps show no success.
+for each observation that is seen for the first time in an episode, without which the larger maps show no success. Once
+the sequences are known, past trajectories tell how far it is from anywhere to the end of one: an agent that is paid for
+*approach* is told with each step whether it leads there.
 
 All rules are functions of the episode so far and of the sequences known now. They are evaluated for all environments at
 once on a prefix tree of the sequences, held as arrays.
@@ -10,7 +12,7 @@ once on a prefix tree of the sequences, held as arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 Path = Sequence[int]
+Ways = Mapping[int, NDArray[np.floating]]
+"""For a key state, the fewest steps to it from each observation (`shortest_ways`); infinite where none is known."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class RewardConfig:
     """r_a: the first time in an episode that one more key state of a path has been visited in the path's order."""
     bonus: float = 0.0
     """Each observation seen for the first time in the episode."""
+    approach: float = 0.0
+    """A step after which the way that is left to the end of a path is shorter than what has been paid for so far. One
+    step counts as one, even if it seems to gain more: observations of different places may look the same."""
     rearm: bool = True
     """Whether the bonus counts afresh whenever the agent advances along a path or an explained sequence."""
     quiet: bool = True
@@ -70,7 +77,7 @@ class RunningEpisodes:
 class PrefixTree:
     """The sequences as arrays over the nodes of their prefix tree. Node 0 is the root, where every episode begins."""
 
-    def __init__(self, paths: Iterable[Path], explained: Iterable[Path]) -> None:
+    def __init__(self, paths: Iterable[Path], explained: Iterable[Path], ways: Ways | None = None) -> None:
         nodes: dict[tuple[int, ...], int] = {(): 0}
         self.paths = tuple(tuple(int(key) for key in path) for path in paths)
         self.explained = tuple(tuple(int(key) for key in path) for path in explained)
@@ -85,6 +92,24 @@ class PrefixTree:
         self.paid_depth = self.depth * np.array([prefix in on_path for prefix in prefixes], np.int64)
         self.ends = np.array(sorted({nodes[path] for path in self.explained}), np.intp)
         self.before_end = np.array(sorted({nodes[path[:-1]] for path in self.explained if path}), np.intp)
+        self.ways = dict(ways or {})
+        self.remaining = self._remaining({nodes[path] for path in self.paths})
+
+    def _remaining(self, ends: set[int]) -> NDArray[np.float64]:
+        """Fewest steps from each observation to the end of a path, [nodes, ids + 1]: with a node's keys behind it.
+
+        Infinite where no way is known, and in the last column, which stands for all other observations.
+        """
+        size = max((len(steps) for steps in self.ways.values()), default=0)
+        remaining = np.full((1 + len(self.key), size + 1), np.inf)
+        for node in range(len(self.key), 0, -1):  # children before their parents
+            key, parent = int(self.key[node - 1]), int(self.parent[node - 1])
+            onward = 0.0 if node in ends else remaining[node, min(key, size)]
+            if key in self.ways:
+                steps = self.ways[key] + onward
+                remaining[parent, : len(steps)] = np.minimum(remaining[parent, : len(steps)], steps)
+        remaining[sorted(ends)] = 0.0
+        return remaining
 
 
 class RewardModel:
@@ -105,6 +130,7 @@ class RewardModel:
         self._rows = np.arange(num_envs)
         self._depth = np.zeros(num_envs, np.int64)
         self._paid_depth = np.zeros(num_envs, np.int64)
+        self._left = np.full(num_envs, np.inf)
         # An observation has been seen if its stamp is the environment's current one; a new stamp forgets all at once.
         self._stamp = np.ones(num_envs, np.int32)
         self._stamps = np.zeros((num_envs, 64), np.int32)
@@ -121,13 +147,16 @@ class RewardModel:
         self._config = config
         self._replay()
 
-    def set_sequences(self, paths: Iterable[Path] = (), explained: Iterable[Path] = ()) -> None:
+    def set_sequences(
+        self, paths: Iterable[Path] = (), explained: Iterable[Path] = (), ways: Ways | None = None
+    ) -> None:
         """Pay r_a along `paths` from now on; `explained` sequences quieten, and pay `explained` on success.
 
+        ways: to the key states of the paths; `approach` goes by them.
         May be called within episodes: what is reached in them is worked out again from their observations so far, as
         if the sequences had always been these. Rewards already paid stay paid.
         """
-        self.tree = PrefixTree(paths, explained)
+        self.tree = PrefixTree(paths, explained, ways)
         self._replay()
 
     def reset(self, ids: Ids) -> None:
@@ -154,6 +183,7 @@ class RewardModel:
         self.episodes.begin(envs, ids)
         self._reached[envs, 1:] = False
         self._depth[envs] = self._paid_depth[envs] = 0
+        self._left[envs] = self._remaining(ids)[envs]
         self._stamp += envs
         self._mark_seen(np.where(envs, ids, -1))
 
@@ -169,6 +199,11 @@ class RewardModel:
             reward += self._config.progress * (paid_depth > self._paid_depth)
             advanced = depth > self._depth
             self._depth, self._paid_depth = depth, paid_depth
+        if self._config.approach:
+            remaining = self._remaining(ids)
+            nearer = (remaining < self._left) & np.isfinite(self._left)
+            reward += self._config.approach * nearer
+            self._left = np.where(np.isfinite(self._left), self._left - nearer, remaining)
         if self._config.bonus:
             reward += self._config.bonus * self._mark_seen(ids)
             if advanced is not None and self._config.rearm:
@@ -177,6 +212,14 @@ class RewardModel:
         if self._config.quiet and len(self.tree.before_end):
             reward[self._reached[:, self.tree.before_end].any(1)] = 0
         return reward
+
+    def _remaining(self, ids: Ids) -> NDArray[np.float64]:
+        """Fewest steps that are left to complete a path [E], from observations `ids`."""
+        return np.where(self._reached, self.tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
+
+    def _columns(self, ids: Ids) -> Ids:
+        """Where the observations stand in `tree.remaining`; -1 is nothing, and goes to the last column, too."""
+        return np.where(ids < self.tree.remaining.shape[1], ids, -1)
 
     def _mark_seen(self, ids: Ids) -> Bools:
         """Mark `ids` [E] as seen; which of them had not been. Id -1 is nothing: it goes to the spare last column."""
@@ -195,6 +238,7 @@ class RewardModel:
         self._reached = np.zeros((self.num_envs, 1 + len(self.tree.key)), np.bool_)
         self._reached[:, 0] = True
         self._depth[:] = self._paid_depth[:] = 0
+        self._left = self._remaining(ids[:, 0])
         self._stamp += 1
         self._mark_seen(ids[:, 0])
         for time in range(1, int(lengths.max())):
@@ -206,6 +250,7 @@ class RewardModel:
             "config": asdict(self._config),
             "paths": [list(path) for path in self.tree.paths],
             "explained": [list(path) for path in self.tree.explained],
+            "ways": self.tree.ways,
             "ids": self.episodes.ids[:, : max(1, int(self.episodes.lengths.max()))].copy(),
             "lengths": self.episodes.lengths.copy(),
         }
@@ -216,4 +261,4 @@ class RewardModel:
             raise ValueError(f"the state is of {state['ids'].shape[0]} environments, this model has {self.num_envs}")
         self._config = RewardConfig(**state["config"])
         self.episodes.ids, self.episodes.lengths = state["ids"].copy(), state["lengths"].copy()
-        self.set_sequences(state["paths"], state["explained"])
+        self.set_sequences(state["paths"], state["explained"], state["ways"])

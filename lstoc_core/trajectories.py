@@ -320,6 +320,24 @@ def first_occupancy(store: TrajectoryStore) -> TrajectoryStore:
     return out
 
 
+def shortest_ways(store: TrajectoryStore, keys: Iterable[int]) -> dict[int, NDArray[np.float64]]:
+    """For each key, the fewest steps to its next visit from each observation in any trajectory, [num_ids], or inf.
+
+    Each is a way that was really gone: they are not joined from pieces of different trajectories, because two places
+    that look the same would then seem to be connected.
+    """
+    ends = np.repeat(store.offsets[1:], store.lengths)
+    positions = np.arange(store.size)
+    ways = {}
+    for key in keys:
+        visits = np.append(store.occurrences(key), store.size)
+        following = visits[np.searchsorted(visits, positions, side="right").clip(max=len(visits) - 1)]
+        comes = following < ends
+        ways[key] = np.full(store.num_ids, np.inf)
+        np.minimum.at(ways[key], store.ids[comes], (following - positions)[comes])
+    return ways
+
+
 def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, num_ids: int) -> NDArray[np.int64]:
     """For each id, in how many open segments start < k < stop of flat positions it occurs at least once: [num_ids].
 

@@ -102,7 +102,7 @@ def test_finds_names_and_solves(formula):
     assert lstoc.score(found, task) == Score(exact=True, found=1.0, labels_correct=True)
     assert found.finished
     assert found.missing == ""
-    assert found.success_rate >= SMALL.solved
+    assert found.success_rate >= SMALL.pursuit.solved
     assert found.learner.evaluate(100) >= 0.9
     assert found.tree.sequences == found.sequences
     assert found.trajectories <= len(found.store)

@@ -1,5 +1,6 @@
 """The vectorised rewards against the rules written out for one environment at a time."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from lstoc_core.rewards import RewardConfig, RewardModel
 
-FULL = RewardConfig(success=1.0, explained=0.25, progress=0.125, bonus=0.03125)
+FULL = RewardConfig(success=1.0, explained=0.25, progress=0.125, bonus=0.03125, approach=0.0625)
 
 
 def contains(visits, path):
@@ -23,13 +24,33 @@ def depth(visits, paths):
     return max((n for path in paths for n in range(len(path) + 1) if contains(visits, path[:n])), default=0)
 
 
-def reference(config, paths, explained, episode, success):
+def way_left(visits, here, paths, ways):
+    """Fewest steps to the end of a path, key state after key state, from any place on it that has been reached."""
+
+    def onward(path, at, here):
+        if at == len(path):
+            return 0
+        steps = ways.get(path[at], [])
+        return steps[here] + onward(path, at + 1, path[at]) if here < len(steps) else math.inf
+
+    reached = [(path, at) for path in paths for at in range(len(path) + 1) if contains(visits, path[:at])]
+    return min((onward(path, at, here) for path, at in reached), default=math.inf)
+
+
+def reference(config, paths, explained, ways, episode, success):
     """Rewards of one episode (ids, the start first), straight from the definitions."""
     rewards, seen = [], {episode[0]}
+    paid_for = way_left([], episode[0], paths, ways)
     for time in range(1, len(episode)):
         before, now, here = episode[1:time], episode[1 : time + 1], episode[time]
         reward = config.progress * (depth(now, paths) > depth(before, paths)) + config.bonus * (here not in seen)
         seen.add(here)
+        left = way_left(now, here, paths, ways)
+        if paid_for == math.inf:
+            paid_for = left
+        elif left < paid_for:
+            reward += config.approach
+            paid_for -= 1
         if config.rearm and depth(now, [*paths, *explained]) > depth(before, [*paths, *explained]):
             seen = {here}
         if config.quiet and any(contains(now, path[:-1]) for path in explained):
@@ -64,6 +85,8 @@ def run(model, streams, lengths, labels, *, between=None):
 
 ids = st.integers(0, 4)
 path = st.lists(ids, min_size=1, max_size=4).map(tuple)
+number = st.sampled_from([1.0, 2.0, 3.0, 7.0, math.inf])
+some_ways = st.dictionaries(ids, st.lists(number, min_size=1, max_size=5).map(np.array))
 
 
 @st.composite
@@ -97,25 +120,25 @@ configs = st.builds(
 )
 
 
-@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs)
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs)
 @settings(max_examples=150, deadline=None)
-def test_rewards_follow_the_rules(world, paths, explained, config):
+def test_rewards_follow_the_rules(world, paths, explained, ways, config):
     streams, lengths, labels = world
     model = RewardModel(len(streams), config)
-    model.set_sequences(paths, explained)
+    model.set_sequences(paths, explained, ways)
     got = run(model, *world)
     for stream, parts, marks, mine in zip(streams, lengths, labels, got, strict=True):
         expected = [
             r
             for episode, success in episodes(stream, parts, marks)
-            for r in reference(config, paths, explained, episode, success)
+            for r in reference(config, paths, explained, ways, episode, success)
         ]
         assert mine == expected
 
 
-@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs, st.data())
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs, st.data())
 @settings(max_examples=60, deadline=None)
-def test_sequences_and_config_may_change_within_episodes(world, paths, explained, config, data):
+def test_sequences_and_config_may_change_within_episodes(world, paths, explained, ways, config, data):
     """After the change, rewards are those of a model that had them from the start."""
     change = data.draw(st.integers(1, len(world[0][0]) - 1))
     model = RewardModel(len(world[0]), RewardConfig(bonus=0.5))
@@ -123,22 +146,22 @@ def test_sequences_and_config_may_change_within_episodes(world, paths, explained
 
     def between(step):
         if step == change:
-            model.set_sequences(paths, explained)
+            model.set_sequences(paths, explained, ways)
             model.config = config
 
     late = run(model, *world, between=between)
     always = RewardModel(len(world[0]), config)
-    always.set_sequences(paths, explained)
+    always.set_sequences(paths, explained, ways)
     for mine, other in zip(late, run(always, *world), strict=True):
         assert mine[change - 1 :] == other[change - 1 :]
 
 
-@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), configs, st.data())
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs, st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_saved_state_goes_on_the_same(world, paths, explained, config, data):
+def test_a_saved_state_goes_on_the_same(world, paths, explained, ways, config, data):
     change = data.draw(st.integers(1, len(world[0][0]) - 1))
     first = RewardModel(len(world[0]), config)
-    first.set_sequences(paths, explained)
+    first.set_sequences(paths, explained, ways)
     expected = run(first, *world)
 
     class Swapped:
@@ -147,7 +170,7 @@ def test_a_saved_state_goes_on_the_same(world, paths, explained, config, data):
         model = RewardModel(len(world[0]), config)
 
         def reset(self, ids):
-            self.model.set_sequences(paths, explained)
+            self.model.set_sequences(paths, explained, ways)
             self.model.reset(ids)
 
         def step(self, *arguments):
@@ -164,10 +187,10 @@ def test_a_saved_state_goes_on_the_same(world, paths, explained, config, data):
     assert run(swapped, *world, between=between) == expected
 
 
-def one(config, paths, explained, episode, success=False):
+def one(config, paths, explained, episode, success=False, ways=None):
     """Rewards of a single episode."""
     model = RewardModel(1, config)
-    model.set_sequences(paths, explained)
+    model.set_sequences(paths, explained, ways)
     return run(model, [episode], [[len(episode) - 1]], [[success]])[0]
 
 
@@ -196,6 +219,21 @@ def test_the_bonus_is_armed_again_by_an_advance():
     config = RewardConfig(bonus=1.0)
     assert one(config, [(1,)], [], [0, 2, 1, 2, 1, 0]) == [1, 1, 1, 0, 1]
     assert one(replace(config, rearm=False), [(1,)], [], [0, 2, 1, 2, 1, 0]) == [1, 1, 0, 0, 0]
+
+
+CORRIDOR = {key: abs(np.arange(5.0) - key) + 2 * (np.arange(5) == key) for key in range(5)}
+
+
+def test_approach_pays_for_each_step_nearer_and_only_once():
+    config = RewardConfig(approach=1.0)
+    assert one(config, [(4, 0)], [], [2, 1, 2, 3, 4, 3, 2, 9, 1, 0], ways=CORRIDOR) == [0, 0, 1, 1, 1, 1, 0, 1, 1]
+    assert one(config, [(4, 0)], [], [4, 3, 4, 3], ways=CORRIDOR) == [1, 1, 1], "the start is not a visit"
+    assert one(config, [(4, 0)], [], [2, 3, 4], ways={0: CORRIDOR[0]}) == [0, 0], "no way is known"
+
+
+def test_a_place_that_looks_nearer_than_it_is_pays_once_and_hides_nothing():
+    config = RewardConfig(approach=1.0)
+    assert one(config, [(4,)], [], [0, 3, 1, 2, 3, 4], ways=CORRIDOR) == [1, 0, 1, 1, 1]
 
 
 def test_any_number_of_observations_and_steps():

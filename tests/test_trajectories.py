@@ -15,6 +15,7 @@ from lstoc_core.trajectories import (
     first_occupancy,
     latest_match,
     segment_counts,
+    shortest_ways,
 )
 
 IDS = 5
@@ -58,6 +59,22 @@ def test_matches_agree_with_scanning(groups, path):
         assert earliest[i] == (begin + ends[0] if ends else -1)
         assert latest[i] == (begin + starts[-1] if starts else -1)
     assert (contains(store, path) == [visits_in_order(t, path) for t in lists]).all()
+
+
+@given(batches)
+def test_shortest_ways_agree_with_scanning(groups):
+    store, lists = stored(groups)
+    ways = shortest_ways(store, range(IDS))
+    for key in range(IDS):
+        for start in range(IDS):
+            gone = [
+                j - i
+                for t in lists
+                for i in range(len(t))
+                for j in range(i + 1, len(t))
+                if (t[i], t[j]) == (start, key)
+            ]
+            assert ways[key][start] == min(gone, default=np.inf)
 
 
 @given(batches, st.lists(paths, max_size=3))
