@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lstoc_core import cli, experiments, measurements, paths, results, runs
+from lstoc_core import cli, executors, experiments, measurements, paths, results, runs
 from lstoc_core.discovery import GuidedConfig
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.experiments import EXPERIMENTS, ExperimentError
@@ -333,6 +333,21 @@ def test_the_command_line_computes_and_saves(capsys, tmp_path):
     table = experiments.table("efficiency")
     assert set(zip(table.method, table.seed, strict=True)) == {(m, s) for m in ("ppo", "ppo+bonus") for s in (4, 5)}
     assert (table.budget == experiments.TRAINING_STEPS["smoke"]["letter"]).all()
+
+
+@pytest.mark.parametrize("store", sorted({entry.store for entry in EXPERIMENTS.values()}))
+def test_joblib_and_dask_give_the_same_tables_under_the_smoke_profile(monkeypatch, tmp_path, store):
+    """The real runs in real worker processes, byte for byte; those on pixels are left to the smoke reproduction."""
+    monkeypatch.setattr(runs, "with_joblib", executors.with_joblib)
+    entries = [entry for entry in EXPERIMENTS.values() if entry.store == store]
+    specs = {spec.name: spec for entry in entries for spec in entry.specs("smoke")}
+    specs = [spec for spec in specs.values() if TASKS[spec.task].domain != "crafter"]
+    written = []
+    for executor in ("joblib", "dask"):
+        monkeypatch.setattr(paths, "BUILD", tmp_path / executor)
+        runs.compute(specs, entries[0].function, executor=executor, workers=2, progress=False)
+        written.append([spec.data_path.read_bytes() for spec in specs])
+    assert written[0] == written[1]
 
 
 def test_without_committed_runs_the_table_is_empty():
