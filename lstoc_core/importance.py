@@ -277,7 +277,6 @@ class _Networks(nn.Module):
         weight = [rng.uniform(-bounds[0], bounds[0], (inputs.shape[1] + 1, hidden)) for rng in rngs]
         out = [rng.uniform(-bounds[1], bounds[1], hidden) for rng in rngs]
         self.weight, self.out = (nn.Parameter(torch.as_tensor(np.stack(each)).float()) for each in (weight, out))
-
         self.scratch: Scratch = {}
 
     def forward(self, ids: Tensor) -> Tensor:
@@ -307,27 +306,26 @@ def _buffer(scratch: Scratch, name: str, like: Tensor, shape: Sequence[int]) -> 
 class _Perceptron(torch.autograd.Function):
     """relu(rows · weight) · out of K networks: [K, m, d], [K, d, h], [K, h] -> [K, m]; to be differentiated at once.
 
-    The gradient is the ordinary one, rearranged. Let a be the gradient at row i where hidden unit j is active, else 0,
-    and G = rowsᵀ a: then `weight` gets G · out and `out` gets Σ G · weight. One large product instead of three.
+    The gradient is the ordinary one, rearranged. Scale each row by the gradient that arrives at it, and let G sum, for
+    each hidden unit, the rows at which it is active: then `weight` gets G · out and `out` gets Σ G · weight. One large
+    product instead of three; and whether a unit is active, 1 or 0, takes the memory of its value.
     """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, out: Tensor, scratch: Scratch) -> Tensor:
         hidden = _buffer(scratch, "hidden", weight, (*rows.shape[:2], weight.shape[2]))
         torch.bmm(rows, weight, out=hidden).relu_()
-        ctx.save_for_backward(rows, weight, out, hidden)
-        ctx.scratch = scratch
+        ctx.save_for_backward(rows, weight, out)
+        ctx.hidden, ctx.scratch = hidden, scratch
         return torch.bmm(out[:, None], hidden.transpose(1, 2))[:, 0]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor, None]:
-        rows, weight, out, hidden = ctx.saved_tensors
-        active = _buffer(ctx.scratch, "active", hidden, hidden.shape)
-        upstream = gradient[:, :, None].expand_as(hidden)
-        torch.ops.aten.threshold_backward.grad_input(upstream, hidden, 0, grad_input=active)
-        product = torch.bmm(rows.transpose(1, 2), active, out=_buffer(ctx.scratch, "product", weight, weight.shape))
-        scaled = torch.mul(product, weight, out=_buffer(ctx.scratch, "scaled", weight, weight.shape))
-        return None, product * out[:, None], scaled.sum(1), None
+        rows, weight, out = ctx.saved_tensors
+        scaled = (rows * gradient[:, :, None]).transpose(1, 2)
+        product = torch.bmm(scaled, ctx.hidden.sign_(), out=_buffer(ctx.scratch, "product", weight, weight.shape))
+        d_out = torch.mul(product, weight, out=_buffer(ctx.scratch, "d_out", weight, weight.shape)).sum(1)
+        return None, product * out[:, None], d_out, None
 
 
 def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:
@@ -362,10 +360,10 @@ def _draw_states(
     for begin in range(0, iterations, chunk):
         steps = min(chunk, iterations - begin)
         uniform = np.stack([rng.random((steps, positives, 1 + negatives)) for rng in rngs], axis=1)
-        ids = np.empty((steps, len(contrasts), *uniform.shape[1:]), np.int64)
-        for c, (positive, negative) in enumerate(tables):
-            ids[:, c, ..., 0], ids[:, c, ..., 1:] = positive(uniform[..., 0]), negative(uniform[..., 1:])
-        yield from torch.as_tensor(ids).flatten(1, 2)
+        numbers = torch.from_numpy(uniform)
+        ids = torch.stack([negative(numbers) for _, negative in tables], dim=1)
+        ids[..., 0] = torch.stack([positive(numbers[..., 0]) for positive, _ in tables], dim=1)
+        yield from ids.flatten(1, 2)
 
 
 def _draw_sets(
@@ -404,22 +402,24 @@ class _Alias:
     """
 
     def __init__(self, distribution: NDArray[np.floating]) -> None:
-        self.keep = distribution * (len(distribution) / distribution.sum())
-        self.other = np.arange(len(distribution))
-        small, large = (list(np.flatnonzero(part)) for part in (self.keep < 1, self.keep >= 1))
-        rest = self.keep.copy()
+        keep = distribution * (len(distribution) / distribution.sum())
+        other = np.arange(len(distribution))
+        small, large = (list(np.flatnonzero(part)) for part in (keep < 1, keep >= 1))
+        rest = keep.copy()
         while small and large:
             i, j = small.pop(), large[-1]
-            self.other[i] = j
+            other[i] = j
             rest[j] -= 1 - rest[i]
-            self.keep[i] = rest[i]
+            keep[i] = rest[i]
             if rest[j] < 1:
                 small.append(large.pop())
+        self.keep, self.other = torch.from_numpy(keep), torch.from_numpy(other)
 
-    def __call__(self, uniform: NDArray[np.floating]) -> NDArray[np.int64]:
+    def __call__(self, uniform: Tensor) -> Tensor:
         place = uniform * len(self.keep)
-        slot = place.astype(np.int64)
-        return np.where(place - slot < self.keep[slot], slot, self.other[slot])
+        slot = place.long()
+        keep, other = (table.index_select(0, slot.flatten()).view_as(slot) for table in (self.keep, self.other))
+        return torch.where(place - slot < keep, slot, other)
 
 
 def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:

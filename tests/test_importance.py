@@ -142,7 +142,7 @@ def test_gradient_of_the_networks():
 def test_alias_table_holds_exactly_the_distribution(distribution):
     """Each of many equally spaced uniform numbers once: the shares are the probabilities."""
     table = _Alias(np.array(distribution))
-    drawn = table((np.arange(400_000) + 0.5) / 400_000)
+    drawn = table((torch.arange(400_000, dtype=torch.float64) + 0.5) / 400_000).numpy()
     assert np.allclose(np.bincount(drawn, minlength=len(distribution)) / 400_000, distribution, atol=1e-5)
     assert not np.isin(np.flatnonzero(np.array(distribution) == 0), drawn).any()
 
