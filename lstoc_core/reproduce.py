@@ -1,7 +1,8 @@
 """Every figure of the paper from one command: run the notebooks headless with papermill, and check what they drew.
 
 Each notebook runs in a fresh kernel with the chosen profile; its executed copy goes to `build/<profile>/notebooks`, its
-figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`).
+figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`). Notebooks that
+need the runs of an experiment, which take all cores, run one after the other; the others side by side before them.
 """
 
 import ast
@@ -12,8 +13,10 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +72,30 @@ def reproduce(
     for directory in (build / "notebooks", figures):
         directory.mkdir(parents=True, exist_ok=True)
     results = []
-    for notebook in tqdm(notebooks, desc=f"profile {profile}", unit="notebook"):
+
+    def run(notebook: Path) -> tuple[Result, list[str]]:
         promised = [item for item in items if item.notebook == notebook.stem and item.files]
-        result, made = run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
-        results.append(result)
-        tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
-        origin = {"notebook": notebook.stem, "profile": profile, "commit": commit()}
-        record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
+        return run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
+
+    def run_with_progress(notebook: Path) -> tuple[Result, list[str]]:
+        progress = build / "notebooks" / f"{notebook.stem}.progress"
+        with _environment({"LSTOC_PROGRESS": str(progress)}), _shown(progress):
+            return run(notebook)
+
+    heavy = [notebook for notebook in notebooks if "experiments.table(" in notebook.read_text()]
+    light = [notebook for notebook in notebooks if notebook not in heavy]
+    with (
+        _environment(ONE_THREAD | {"LSTOC_FIGURES": str(figures)}),
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+        tqdm(total=len(notebooks), desc=f"profile {profile}", unit="notebook") as bar,
+    ):
+        for result, made in chain(pool.map(run, light), map(run_with_progress, heavy)):
+            results.append(result)
+            bar.update()
+            tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
+            origin = {"notebook": result.notebook, "profile": profile, "commit": commit()}
+            record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
+    results.sort(key=lambda result: result.notebook)
     write_gallery(figures, items)
     _write_summary(build / "summary.csv", results)
     return results
@@ -125,21 +145,18 @@ def run_notebook(
     from papermill.exceptions import PapermillExecutionError
 
     before = {file: _changed(figures / file) for item in promised for file in item.files}
-    progress = copy.with_suffix(".progress")
-    environment = ONE_THREAD | {"LSTOC_FIGURES": str(figures), "LSTOC_PROGRESS": str(progress)}
     start = time.perf_counter()
     error = ""
     try:
-        with _environment(environment), _shown(progress):
-            papermill.execute_notebook(
-                str(notebook),
-                str(copy),
-                parameters=dict(values),
-                kernel_name="python3",
-                cwd=str(notebook.parent),
-                extra_arguments=["--log-level=CRITICAL"],  # kernels talk of their transport on the terminal
-                progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
-            )
+        papermill.execute_notebook(
+            str(notebook),
+            str(copy),
+            parameters=dict(values),
+            kernel_name="python3",
+            cwd=str(notebook.parent),
+            extra_arguments=["--log-level=CRITICAL"],  # kernels talk of their transport on the terminal
+            progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
+        )
     except PapermillExecutionError as failure:
         error = f"cell [{failure.exec_count}] of {copy}:{failure}"
     except Exception as failure:  # a kernel that died, say: one notebook must not keep the others from running
