@@ -45,7 +45,7 @@ SAMPLES: dict[str, Steps] = {
 """Samples on which subgoal learning is compared; the paper's numbers are those of its profile."""
 TEST_STEPS: dict[str, Steps] = {
     "smoke": {"office": 8_192, "crafter": 4_096},
-    "quick": {"office": 300_000, "crafter": 150_000},
+    "quick": {"office": 300_000, "crafter": 250_000},
     "paper": {"office": 1_000_000, "crafter": 600_000},
 }
 """Budget in the test world of the generalization experiment."""
@@ -261,14 +261,13 @@ def table(name: str, profile: str = SAVED, *, progress: bool = True) -> pd.DataF
 
 
 def one_profile(table: pd.DataFrame) -> pd.DataFrame:
-    """For each task the runs of the profile with most of them; of equal ones, that with the larger budgets."""
+    """For each task the runs of the profile with most methods to compare, then most runs, then the larger budgets."""
     rank = {profile: position for position, profile in enumerate(TRAINING_STEPS)}
     kept = []
     for _, of_task in table.groupby("task", sort=False):
-        counts = of_task.groupby("profile").apply(
-            lambda rows: len(rows[["method", "seed"]].drop_duplicates()), include_groups=False
-        )
-        best = max(counts.index, key=lambda profile: (counts[profile], rank[profile]))
+        done = of_task[["profile", "method", "seed"]].drop_duplicates().groupby("profile").method
+        methods, count = done.nunique(), done.size()
+        best = max(count.index, key=lambda profile: (methods[profile], count[profile], rank[profile]))
         kept.append(of_task[of_task.profile == best])
     return pd.concat(kept) if kept else table
 
