@@ -56,9 +56,6 @@ def training(spec: RunSpec) -> pd.DataFrame:
     (share of wrong labels) or pixel_noise (grey levels by which pixels are off) make the world harder.
     """
     config, task = spec.config, TASKS[spec.task]
-    if spec.method == "oracle":
-        learner = baseline(task, "ppo", seed=spec.seed, store_limit=None)
-        return success_curve(*train(Pursuit(learner, true_paths(task)), config["steps"]), task, config["steps"])
     if "discovery" not in config:
         learner = baseline(task, spec.method, seed=spec.seed)
         return success_curve(*train(learner, config["steps"]), task, config["steps"])
@@ -108,14 +105,26 @@ def hardened(task: Task, config: Mapping[str, Any], seed: int) -> Any:
     return InternedVectorEnv([make] * LSTOCConfig().num_envs, LearnedIdentity(encoder), seed=seed)
 
 
-def baseline(task: Task, method: str, *, seed: int, store_limit: int | None = 0) -> PPO:
-    """A learner with LSTOC's own PPO settings. "ppo" is paid the label alone, "ppo+bonus" also first occupancy."""
+def baseline(task: Task, method: str, *, seed: int) -> PPO | Pursuit:
+    """A learner to compare LSTOC with.
+
+    "ppo" is paid the label alone, "ppo+bonus" also first occupancy. "oracle" is told the true sequences and paid to
+    follow them as LSTOC is in its solve phase.
+    """
+    if method == "oracle":
+        return Pursuit(fresh_policy(task, seed=seed, store_limit=None), true_paths(task))
+    bonuses = {"ppo": 0.0, "ppo+bonus": LSTOCConfig().bonus}
+    if method not in bonuses:
+        raise ValueError(f"unknown baseline {method!r}: choose one of {', '.join(bonuses)}, oracle")
+    return fresh_policy(task, seed=seed, bonus=bonuses[method])
+
+
+def fresh_policy(task: Task, *, seed: int, bonus: float = 0.0, store_limit: int | None = 0) -> PPO:
+    """An untrained policy with LSTOC's own settings, paid the label and a first-occupancy bonus."""
     config = LSTOCConfig()
-    rewards = {"ppo": RewardConfig(), "ppo+bonus": RewardConfig(bonus=config.bonus)}
-    if method not in rewards:
-        raise ValueError(f"unknown baseline {method!r}: choose one of {', '.join(rewards)}")
     env = make_vec(task, num_envs=config.num_envs, seed=seed)
-    return PPO(env, replace(config.ppo, store_limit=store_limit), seed=seed, rewards=rewards[method])
+    settings = replace(config.ppo, store_limit=store_limit)
+    return PPO(env, settings, seed=seed, rewards=RewardConfig(bonus=bonus))
 
 
 def train(learner: PPO | Pursuit, steps: int) -> tuple[list[Record], bool]:
@@ -192,7 +201,7 @@ def accuracy(spec: RunSpec) -> pd.DataFrame:
     spec.config: steps (samples to collect), shares (of them, one prefix each). The policy is that of "ppo+bonus".
     """
     steps, task = spec.config["steps"], TASKS[spec.task]
-    learner = baseline(task, "ppo+bonus", seed=spec.seed, store_limit=None)
+    learner = fresh_policy(task, seed=spec.seed, bonus=LSTOCConfig().bonus, store_limit=None)
     while learner.env_steps < steps:
         learner.update()
     store = learner.store
@@ -263,7 +272,7 @@ def generalization(spec: RunSpec) -> pd.DataFrame:
     row also says whether that worked and how good the labels are in the test world.
     """
     config, task = spec.config, TASKS[spec.task]
-    policy = baseline(task, "ppo", seed=spec.seed, store_limit=None if "train_task" in config else 0)
+    policy = fresh_policy(task, seed=spec.seed, store_limit=None if "train_task" in config else 0)
     learner: PPO | Pursuit = policy
     facts: dict[str, Any] = {}
     if "train_task" in config:

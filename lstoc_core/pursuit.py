@@ -32,7 +32,7 @@ class PursuitConfig:
     approach: float = 0.02
     """For a step nearer to the end of a sequence."""
     bonus: float = 0.01
-    """First-occupancy bonus, as long as the success rate is not above `confident`."""
+    """First-occupancy bonus, until the success rate reaches `confident`."""
     confident: float = 0.5
     solved: float = 0.97
     """Success rate at which the task counts as solved."""

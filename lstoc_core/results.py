@@ -5,6 +5,7 @@ are interquartile means over seeds, bands their bootstrap 95 % intervals, thin l
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -281,6 +282,23 @@ def _median_and_range(values: pd.Series) -> str:
     if values.empty:
         return "–"
     return f"{int(values.median()):,} ({int(values.min()):,} to {int(values.max()):,})"
+
+
+# --- solving ---------------------------------------------------------------------------------------------------------
+
+
+def solved_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[str]) -> pd.DataFrame:
+    """Per task and method: in how many runs the task was solved, and after how many steps: median and range."""
+    rows = []
+    for task, method in product(tasks, methods):
+        runs = _of(table, task)
+        last = runs[runs.method == method].groupby("seed").last() if len(runs) else runs
+        if last.empty:
+            continue
+        solved = last[last.solved.astype(bool)]
+        share = f"{len(solved)} of {len(last)}"
+        rows.append((task, NAMES[method], share, _median_and_range(solved.env_steps), int(last.budget.max())))
+    return pd.DataFrame(rows, columns=["task", "method", "solved", "steps", "budget"])
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

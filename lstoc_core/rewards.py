@@ -183,7 +183,8 @@ class RewardModel:
         self.episodes.begin(envs, ids)
         self._reached[envs, 1:] = False
         self._depth[envs] = self._paid_depth[envs] = 0
-        self._left[envs] = self._remaining(ids)[envs]
+        if self._config.approach:
+            self._left[envs] = self._remaining(ids)[envs]
         self._stamp += envs
         self._mark_seen(np.where(envs, ids, -1))
 
@@ -214,8 +215,9 @@ class RewardModel:
         return reward
 
     def _remaining(self, ids: Ids) -> NDArray[np.float64]:
-        """Fewest steps that are left to complete a path [E], from observations `ids`."""
-        return np.where(self._reached, self.tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
+        """Fewest steps that are left to complete a path [E], from observations `ids`; infinite from nothing, id -1."""
+        known = self._reached & (ids >= 0)[:, None]
+        return np.where(known, self.tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
 
     def _columns(self, ids: Ids) -> Ids:
         """Where the observations stand in `tree.remaining`; -1 is nothing, and goes to the last column, too."""

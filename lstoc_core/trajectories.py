@@ -331,7 +331,7 @@ def shortest_ways(store: TrajectoryStore, keys: Iterable[int]) -> dict[int, NDAr
     ways = {}
     for key in keys:
         visits = np.append(store.occurrences(key), store.size)
-        following = visits[np.searchsorted(visits, positions, side="right").clip(max=len(visits) - 1)]
+        following = visits[np.searchsorted(visits, positions, side="right")]
         comes = following < ends
         ways[key] = np.full(store.num_ids, np.inf)
         np.minimum.at(ways[key], store.ids[comes], (following - positions)[comes])

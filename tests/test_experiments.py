@@ -173,17 +173,20 @@ def test_training_learns_letter_1_and_says_what_it_found():
     assert last.stop_steps <= 60_000
 
 
-def test_the_true_sequences_and_what_ppo_is_not_paid_for():
+def test_the_oracle_is_paid_along_the_true_sequences_and_ppo_is_not():
     task = TASKS["letter-3"]
     world = compile_world(task)
     assert {tuple(world.task.cells[int(np.flatnonzero(world.observation_id == i)[0])] for i in path)
             for path in measurements.true_paths(task)} == {
         tuple(task.positions[symbol] for symbol in sequence) for sequence in task.sequences
     }  # fmt: skip
+    oracle = measurements.baseline(task, "oracle", seed=0)
+    assert set(oracle.paths) == set(measurements.true_paths(task))
+    assert oracle.learner.rewards.config.approach > 0
     plain = measurements.baseline(task, "ppo", seed=0)
     assert (plain.rewards.config, plain.rewards.tree.paths) == (RewardConfig(), ())
     assert measurements.baseline(task, "ppo+bonus", seed=0).rewards.config.bonus > 0
-    with pytest.raises(ValueError, match=r"choose one of ppo, ppo\+bonus"):
+    with pytest.raises(ValueError, match=r"choose one of ppo, ppo\+bonus, oracle"):
         measurements.baseline(task, "sac", seed=0)
 
 
@@ -262,6 +265,21 @@ def test_a_solved_run_keeps_its_rate_to_the_end_of_the_budget():
     grid, values = results.curves_on_grid(short)
     assert grid[-1] == 100_000
     assert values == pytest.approx(0.8)
+
+
+def test_steps_to_a_solution_are_those_of_the_runs_that_found_one():
+    def run(method, seed, steps, solved):
+        common = {"task": "letter-1", "method": method, "seed": seed, "solved": solved, "budget": 100}
+        return [
+            common | {"env_steps": steps // 2, "success_rate": 0.0},
+            common | {"env_steps": steps, "success_rate": 1.0},
+        ]
+
+    table = pd.DataFrame([*run("lstoc", 0, 40, True), *run("lstoc", 1, 60, True), *run("ppo", 0, 100, False)])
+    got = results.solved_table(table, ["letter-1", "letter-2"], ["lstoc", "ppo", "oracle"])
+    assert got.solved.tolist() == ["2 of 2", "0 of 1"]
+    assert got.steps.tolist() == ["50 (40 to 60)", "–"]
+    assert got.budget.tolist() == [100, 100]
 
 
 def test_every_method_has_a_name_for_figures():

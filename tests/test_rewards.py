@@ -250,3 +250,17 @@ def test_any_number_of_observations_and_steps():
 def test_a_state_of_another_number_of_environments_is_refused():
     with pytest.raises(ValueError, match="2 environments"):
         RewardModel(3).load_state_dict(RewardModel(2).state_dict())
+
+
+def test_approach_counts_no_step_of_episodes_that_are_shorter_than_others():
+    """When sequences change, running episodes are replayed together, but each only as far as it has come."""
+    config, ways = RewardConfig(approach=1.0), {0: np.array([1.0, 2.0, 3.0])}
+    model = RewardModel(2, config)
+
+    def between(step):
+        if step == 6:
+            model.set_sequences([(0,)], ways=ways)
+
+    streams = [[2, 0, 1, 1, 1, 1, 0], [2, 2, 2, 2, 2, 0, 1]]
+    rewards = run(model, streams, [[6], [4, 2]], [[False], [False, False]], between=between)
+    assert rewards[1][-1:] == one(config, [(0,)], [], [2, 0, 1], ways=ways)[-1:]
