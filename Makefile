@@ -22,7 +22,7 @@ help: ## List the targets
 $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing requirements.lock into .venv (once)"
-	@$(BIN)/pip install --quiet -r requirements.lock
+	@$(BIN)/pip install --quiet --no-compile -r requirements.lock
 	@$(BIN)/pip install --quiet --no-deps --editable .
 	@touch $@
 

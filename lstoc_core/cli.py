@@ -74,7 +74,7 @@ def run(
     """Compute the runs of an experiment that are missing, and say what there is.
 
     Args:
-        experiment: accuracy, discovery, ablation, efficiency or generalization.
+        experiment: accuracy, discovery, ablation, robustness, efficiency or generalization.
         profile: The budgets: smoke: none; quick: small; paper: the paper's.
         tasks: Only these; with all methods of the experiment, whatever the profile leaves out.
         methods: Only these, on all tasks of the profile or those given.
@@ -93,7 +93,7 @@ def run(
         raise CommandError(str(error)) from error
     code = 0
     try:
-        runs.compute(specs, entry.function, workers=workers, scheduler=scheduler, keep_stale=keep_stale)
+        runs.compute(specs, experiments.MEASURE, workers=workers, scheduler=scheduler, keep_stale=keep_stale)
     except runs.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1

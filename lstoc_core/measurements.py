@@ -45,6 +45,12 @@ RESTARTS = 1
 """Restarts of a forward method on given samples; its last tree is its answer."""
 
 
+def measure(spec: RunSpec) -> pd.DataFrame:
+    """One run, of the kind that its experiment names."""
+    kinds = {"training": training, "accuracy": accuracy, "generalization": generalization}
+    return kinds[spec.experiment](spec)
+
+
 # --- a policy learns a task -------------------------------------------------------------------------------------------
 
 

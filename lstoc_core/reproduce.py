@@ -1,8 +1,8 @@
 """Every figure of the paper from one command: run the notebooks headless with papermill, and check what they drew.
 
 Each notebook runs in a fresh kernel with the chosen profile; its executed copy goes to `build/<profile>/notebooks`, its
-figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`). Notebooks that
-need the runs of an experiment, which take all cores, run one after the other; the others side by side before them.
+figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`). Runs that the
+notebooks ask for come first, all in one go; then the notebooks, side by side.
 """
 
 import ast
@@ -10,22 +10,22 @@ import contextlib
 import csv
 import difflib
 import os
-import threading
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from lstoc_core import paths
+from lstoc_core import experiments, paths
 from lstoc_core.executors import ONE_THREAD
 from lstoc_core.gallery import Item, read_paper_map, record_origin, write_gallery
 from lstoc_core.provenance import commit
+from lstoc_core.runs import SAVED, RunsFailed
 
 PROFILES = ("smoke", "quick", "paper", "saved")
 """Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""
@@ -77,28 +77,33 @@ def reproduce(
         promised = [item for item in items if item.notebook == notebook.stem and item.files]
         return run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
 
-    def run_with_progress(notebook: Path) -> tuple[Result, list[str]]:
-        progress = build / "notebooks" / f"{notebook.stem}.progress"
-        with _environment({"LSTOC_PROGRESS": str(progress)}), _shown(progress):
-            return run(notebook)
-
-    heavy = [notebook for notebook in notebooks if "experiments.table(" in notebook.read_text()]
-    light = [notebook for notebook in notebooks if notebook not in heavy]
+    compute_runs(notebooks, profile)
     with (
         _environment(ONE_THREAD | {"LSTOC_FIGURES": str(figures)}),
         ThreadPoolExecutor(os.cpu_count()) as pool,
         tqdm(total=len(notebooks), desc=f"profile {profile}", unit="notebook") as bar,
     ):
-        for result, made in chain(pool.map(run, light), map(run_with_progress, heavy)):
+        for result, made in pool.map(run, notebooks):
             results.append(result)
             bar.update()
             tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
             origin = {"notebook": result.notebook, "profile": profile, "commit": commit()}
             record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
-    results.sort(key=lambda result: result.notebook)
     write_gallery(figures, items)
     _write_summary(build / "summary.csv", results)
     return results
+
+
+def compute_runs(notebooks: Sequence[Path], profile: str) -> None:
+    """Compute the runs of the experiments whose tables the notebooks read. A notebook names the runs that fail."""
+    if profile == SAVED:
+        return
+    text = "".join(notebook.read_text() for notebook in notebooks)
+    asked = [name for name in experiments.EXPERIMENTS if f'experiments.table(\\"{name}\\"' in text]
+    try:
+        experiments.compute(asked, profile)
+    except RunsFailed as failure:
+        print(failure, file=sys.stderr)
 
 
 def select(notebooks: Sequence[Path], only: Sequence[str], items: Sequence[Item]) -> list[Path]:
@@ -205,25 +210,3 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _shown(progress: Path) -> Iterator[None]:
-    """Show the line that a computation inside the notebook keeps up to date, below the bars."""
-    progress.unlink(missing_ok=True)
-    ended = threading.Event()
-
-    def show() -> None:
-        with tqdm(bar_format="{desc}", position=2, leave=False, disable=None) as line:
-            while not ended.wait(0.5):
-                if progress.exists():
-                    line.set_description_str(progress.read_text())
-
-    thread = threading.Thread(target=show)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-        progress.unlink(missing_ok=True)

@@ -201,20 +201,14 @@ def execute_run(spec: RunSpec, *, path: str, logs: Path | None) -> Outcome:
 
 
 def _watched(outcomes: Iterable[Outcome], pending: Sequence[RunSpec], total: int, progress: bool) -> Iterator[Outcome]:
-    """Live progress over all runs: a bar, or a line in the file LSTOC_PROGRESS for a program that shows it instead."""
-    file = os.environ.get("LSTOC_PROGRESS")
+    """Live progress over all runs."""
     name = "/".join(dict.fromkeys(spec.experiment for spec in pending))
-    done = total - len(pending)
     failed = 0
-    start = time.perf_counter()
-    with tqdm(total=total, initial=done, desc=name, unit="run", disable=not progress or bool(file)) as bar:
-        for count, outcome in enumerate(outcomes, 1):
+    with tqdm(total=total, initial=total - len(pending), desc=name, unit="run", disable=not progress) as bar:
+        for outcome in outcomes:
             failed += outcome.error is not None
             bar.set_postfix_str(f"{failed} failed" if failed else "", refresh=False)
             bar.update()
-            if file:
-                left = tqdm.format_interval((time.perf_counter() - start) / count * (len(pending) - count))
-                Path(file).write_text(f"{name}: {done + count} of {total} runs, {failed} failed, {left} left")
             yield outcome
 
 

@@ -329,7 +329,7 @@ def test_the_accuracy_figure_and_table_read_real_runs(tmp_path):
     """A real, small run: stored, read back, drawn and tabulated."""
     config = {"steps": 20_000, "shares": [0.5, 1.0]}
     spec = RunSpec("accuracy", "letter-1", "offline", 0, "smoke", config)
-    runs.compute([spec], "lstoc_core.measurements:accuracy", progress=False)
+    runs.compute([spec], experiments.MEASURE, progress=False)
     runs.promote("smoke", "accuracy")
     table = experiments.table("accuracy")
     assert set(table.method) == set(measurements.ALGORITHMS)
@@ -363,9 +363,19 @@ def test_joblib_and_dask_give_the_same_tables_under_the_smoke_profile(monkeypatc
     written = []
     for executor in ("joblib", "dask"):
         monkeypatch.setattr(paths, "BUILD", tmp_path / executor)
-        runs.compute(specs, entries[0].function, executor=executor, workers=2, progress=False)
+        runs.compute(specs, experiments.MEASURE, executor=executor, workers=2, progress=False)
         written.append([spec.data_path.read_bytes() for spec in specs])
     assert written[0] == written[1]
+
+
+def test_several_experiments_share_one_pool_and_their_runs(monkeypatch):
+    asked = []
+    monkeypatch.setattr(runs, "compute", lambda specs, function: asked.extend(specs))
+    experiments.compute(["efficiency", "generalization", "discovery"], "quick")
+    names = [spec.name for spec in asked]
+    assert len(names) == len(set(names))
+    assert {"training/letter-2--fixed--0", "generalization/office-2-walls--ppo--2"} <= set(names)
+    assert asked[0].task == "crafter-2-objects", "the longest first"
 
 
 def test_without_committed_runs_the_table_is_empty():

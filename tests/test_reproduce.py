@@ -8,8 +8,9 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lstoc_core import gallery, paths
+from lstoc_core import experiments, gallery, paths
 from lstoc_core import reproduce as driver
+from lstoc_core.runs import RunsFailed
 
 DRAW = """
 import os, pathlib
@@ -110,6 +111,23 @@ def check_gallery(figures):
     assert "A &amp; B &lt; C" in page
     assert page.count("not drawn yet") == 2
     assert "profile quick" in page
+
+
+def test_runs_come_first_all_in_one_go(monkeypatch, capsys):
+    def compute(names, profile):
+        asked.append((list(names), profile))
+        raise RunsFailed({"a-run": "its traceback"}, 2)
+
+    asked = []
+    monkeypatch.setattr(experiments, "compute", compute)
+    write("00_good", DRAW.format(files=["first.pdf", "first.png"]), 'if seed: experiments.table("ablation", profile)')
+    write("01_more", 'if seed: experiments.table("accuracy", profile), experiments.table("unheard-of", profile)')
+    assert all(result.ok for result in driver.reproduce("quick")), "notebooks run although runs failed"
+    assert asked == [(["accuracy", "ablation"], "quick")]
+    assert "its traceback" in capsys.readouterr().err
+    driver.reproduce("quick", only=["00_good"])
+    driver.reproduce("saved")
+    assert asked[1:] == [(["ablation"], "quick")]
 
 
 def test_smoke_leaves_the_committed_figures_alone(tmp_path):

@@ -25,7 +25,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    for name in ("LSTOC_PROGRESS", "LSTOC_SCHEDULER", "LSTOC_WORKERS"):
+    for name in ("LSTOC_SCHEDULER", "LSTOC_WORKERS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
 
@@ -278,12 +278,6 @@ def test_leftovers_of_an_interrupted_write_are_not_read(quickly):
     assert runs.state(spec) == "missing"
     compute([spec])
     assert not leftover.exists()
-
-
-def test_progress_is_written_for_a_program_that_shows_it(quickly, tmp_path, monkeypatch):
-    monkeypatch.setenv("LSTOC_PROGRESS", str(tmp_path / "progress"))
-    compute(specs())
-    assert (tmp_path / "progress").read_text() == "e: 3 of 3 runs, 0 failed, 00:00 left"
 
 
 def test_promoted_runs_are_what_saved_reads(quickly):
