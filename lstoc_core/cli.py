@@ -93,7 +93,8 @@ def run(
         raise CommandError(str(error)) from error
     code = 0
     try:
-        runs.compute(specs, experiments.MEASURE, workers=workers, scheduler=scheduler, keep_stale=keep_stale)
+        options = {"workers": workers, "scheduler": scheduler, "keep_stale": keep_stale}
+        runs.compute(specs, experiments.MEASURE, cost=experiments.cost, **options)
     except runs.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1

@@ -9,6 +9,7 @@ import os
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import as_completed
 from typing import Any, TypeVar
@@ -38,7 +39,10 @@ def _pool(call: Callable[[Item], Result], items: Sequence[Item], workers: int) -
     from joblib.externals.loky import ProcessPoolExecutor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # Loky starts a process anew when its memory has grown, and warns that it did: nothing is lost.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor")
     without: list[Item] = []
+    complete = False
     pool = ProcessPoolExecutor(workers, env=ONE_THREAD, initializer=_end_with_parent)
     try:
         jobs = {pool.submit(call, item): item for item in items}
@@ -47,8 +51,9 @@ def _pool(call: Callable[[Item], Result], items: Sequence[Item], workers: int) -
                 yield job.result()
             except TerminatedWorkerError:
                 without.append(jobs[job])
+        complete = True
     finally:
-        pool.shutdown(wait=True, kill_workers=True)
+        pool.shutdown(wait=True, kill_workers=not complete)
     return without
 
 

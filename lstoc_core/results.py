@@ -207,7 +207,8 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
     """Per task and method: how many runs are exact, finished, wrong at their stop; trajectories, ours and paper's.
 
     trajectories: median and range at the method's own stop, over the runs that came to one. first right: median when
-    the answer first was the truth. low, high: Wilson's 95 % interval of the share of exact runs.
+    the answer first was the truth. low, high: Wilson's 95 % interval of the share of exact runs. key states: share of
+    the true ones in the last answer, mean over runs.
     """
     runs, rows = discoveries(table), []
     for task in tasks:
@@ -227,13 +228,14 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
                     "high": round(float(share.high), 2),
                     "finished": len(ended),
                     "stopped wrong": int(some.stopped_wrong.sum()),
+                    "key states": round(float(some.found.mean()), 2),
                     "trajectories": _median_and_range(ended.trajectories),
                     "first right": _median_and_range(some.first_right_trajectories.dropna()),
                     "paper": f"{mean:,} ± {spread:,}" if mean else "",
                 }
             )
-    columns = ["task", "method", "exact", "low", "high", "finished", "stopped wrong", "trajectories", "first right"]
-    return pd.DataFrame(rows, columns=[*columns, "paper"])
+    counts = ["exact", "low", "high", "finished", "stopped wrong", "key states", "trajectories", "first right"]
+    return pd.DataFrame(rows, columns=["task", "method", *counts, "paper"])
 
 
 def draw_trajectories(

@@ -111,6 +111,7 @@ def compute(
     keep_stale: bool = False,
     raise_failures: bool = True,
     progress: bool = True,
+    cost: Callable[[RunSpec], float] = lambda spec: 1.0,
 ) -> pd.DataFrame:
     """Compute the runs that are missing or stale, and return the table of all of them (see `load`), in their order.
 
@@ -119,7 +120,8 @@ def compute(
     started on this machine. The results are the same to the bit. `workers`, `scheduler` default to the environment's
     LSTOC_WORKERS, LSTOC_SCHEDULER. With `keep_stale` a finished run stays although the code has changed since; its
     configuration must agree all the same. A failed run is reported at the end by `RunsFailed`, or left out of the
-    table if not `raise_failures`; its traceback is in its log.
+    table if not `raise_failures`; its traceback is in its log. `cost` says how long runs take beside each other, for
+    the time left that is shown.
     """
     specs = list(specs)
     if len({spec.profile for spec in specs}) > 1:
@@ -145,7 +147,7 @@ def compute(
             if distributed
             else with_joblib(call, pending, Outcome.lost, workers=workers)
         )
-        for outcome in _watched(outcomes, pending, len(specs), progress):
+        for outcome in _watched(outcomes, pending, len(specs), progress, cost):
             if outcome.log:
                 outcome.spec.data_path.with_suffix(".log").write_text(outcome.log)
             if outcome.error is None:
@@ -200,14 +202,25 @@ def execute_run(spec: RunSpec, *, path: str, logs: Path | None) -> Outcome:
     return Outcome(spec, data, rows, error, started, wall_time, text)
 
 
-def _watched(outcomes: Iterable[Outcome], pending: Sequence[RunSpec], total: int, progress: bool) -> Iterator[Outcome]:
-    """Live progress over all runs."""
+def _watched(
+    outcomes: Iterable[Outcome],
+    pending: Sequence[RunSpec],
+    total: int,
+    progress: bool,
+    cost: Callable[[RunSpec], float],
+) -> Iterator[Outcome]:
+    """Live progress over all runs, with the time left by their cost."""
     name = "/".join(dict.fromkeys(spec.experiment for spec in pending))
-    failed = 0
-    with tqdm(total=total, initial=total - len(pending), desc=name, unit="run", disable=not progress) as bar:
+    left, done, failed = sum(map(cost, pending)), 0.0, 0
+    start = time.perf_counter()
+    shown = "{desc}: {n_fmt} of {total_fmt} runs |{bar}| {elapsed}{postfix}"
+    initial = total - len(pending)
+    with tqdm(total=total, initial=initial, desc=name, bar_format=shown, mininterval=0, disable=not progress) as bar:
         for outcome in outcomes:
             failed += outcome.error is not None
-            bar.set_postfix_str(f"{failed} failed" if failed else "", refresh=False)
+            done += cost(outcome.spec)
+            rest = tqdm.format_interval((time.perf_counter() - start) / done * (left - done))
+            bar.set_postfix_str(f"{rest} left{f', {failed} failed' * bool(failed)}", refresh=False)
             bar.update()
             yield outcome
 

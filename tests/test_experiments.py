@@ -302,7 +302,11 @@ def test_discoveries_are_counted_by_run_and_unfinished_ones_are_not_averaged():
     table = curves(methods=("lstoc",))
     for name, values in facts.items():
         table[name] = table.seed.map(dict(enumerate(values)))
-    table = table.assign(stopped_wrong=False, first_right_trajectories=table.seed.map({0: 90.0, 1: 250.0, 2: np.nan}))
+    table = table.assign(
+        stopped_wrong=False,
+        found=table.seed.map({0: 1.0, 1: 1.0, 2: 0.25}),
+        first_right_trajectories=table.seed.map({0: 90.0, 1: 250.0, 2: np.nan}),
+    )
     table = pd.concat([table, curves(methods=("ppo",))])  # rows without a discovery
     row = results.discovery_table(table, ["letter-1", "letter-2"], ["lstoc", "fixed"])
     assert len(row) == 1
@@ -370,7 +374,7 @@ def test_joblib_and_dask_give_the_same_tables_under_the_smoke_profile(monkeypatc
 
 def test_several_experiments_share_one_pool_and_their_runs(monkeypatch):
     asked = []
-    monkeypatch.setattr(runs, "compute", lambda specs, function: asked.extend(specs))
+    monkeypatch.setattr(runs, "compute", lambda specs, *_, **__: asked.extend(specs))
     experiments.compute(["efficiency", "generalization", "discovery"], "quick")
     names = [spec.name for spec in asked]
     assert len(names) == len(set(names))

@@ -317,3 +317,14 @@ def test_data_is_compact(quickly):
 def test_bad_input_is_named(quickly, call, message):
     with pytest.raises((ValueError, FileNotFoundError, runs.RunsFailed), match=message):
         call()
+
+
+def test_the_time_left_goes_by_cost(quickly, monkeypatch, capsys):
+    """Of three runs, the first two cost 9 of 10: after them, a tenth is left."""
+    seconds = iter([0.0, 90.0, 180.0, 190.0])
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: next(seconds))
+    outcomes = [runs.Outcome(spec) for spec in specs([0, 1, 2])]
+    for _ in runs._watched(outcomes, specs([0, 1, 2]), 3, True, lambda spec: [45, 45, 10][spec.seed]):
+        pass
+    shown = capsys.readouterr().err
+    assert all(text in shown for text in ("01:50 left", "00:20 left", "3 of 3 runs"))
