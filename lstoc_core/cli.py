@@ -93,8 +93,14 @@ def run(
         raise CommandError(str(error)) from error
     code = 0
     try:
-        options = {"workers": workers, "scheduler": scheduler, "keep_stale": keep_stale}
-        runs.compute(specs, experiments.MEASURE, cost=experiments.cost, **options)
+        runs.compute(
+            specs,
+            experiments.MEASURE,
+            workers=workers,
+            scheduler=scheduler,
+            keep_stale=keep_stale,
+            cost=experiments.cost,
+        )
     except runs.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1
