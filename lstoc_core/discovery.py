@@ -11,9 +11,9 @@ especially good counterexample: it visits the same places. And data may leave se
 one key state exchanged, has no refuters either, and covers the same successes. Sequences without rivals are *decided*.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations, islice, pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ from lstoc_core.trajectories import (
 
 Path = tuple[int, ...]
 """Observation ids of key states, in the order in which they are visited."""
+Word = tuple[str, ...]
+"""A satisfying sequence of an FSM: names of key states that are still to be found."""
+Names = dict[str, int]
+MAX_ANSWERS = 50
+"""So many answers of an FSM's structure are none."""
 Counts = NDArray[np.int64]
 Contrast = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
 """Scores [num_ids] of observations from the parts of successes and of refuters that lie in one slot."""
@@ -174,7 +179,7 @@ class _Guided:
         unexplained = np.flatnonzero(~explained_by(self.positives, paths))
         pursued = tuple(path for path in pursued if path not in paths) if len(unexplained) else ()
         open_ = len(unexplained) if len(unexplained) > self._tolerated(len(self.failures)) else 0
-        return Findings(tuple(self._judge(paths)), len(self.positives), open_, pursued)
+        return Findings(tuple(self.judge(paths)), len(self.positives), open_, pursued)
 
     def steps_to(self, path: Path) -> tuple[Step, ...]:
         steps, hypothesis = [], self._origins.get(path)
@@ -287,7 +292,7 @@ class _Guided:
                 kept.remove(path)
         return kept
 
-    def _judge(self, paths: Sequence[Path]) -> list[Finding]:
+    def judge(self, paths: Sequence[Path]) -> list[Finding]:
         """Support, necessity and rivals of every sequence."""
         findings = []
         for path in sorted(paths):
@@ -309,6 +314,51 @@ class _Guided:
             if _no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self._admits(other)
         ]
         return tuple(rivals)
+
+    # -- the structure of an FSM ------------------------------------------------------------------------------------
+
+    def completions(self, anchors: Sequence[Path], structure: Sequence[Word]) -> list[tuple[Path, ...]]:
+        """All answers of a given structure that agree with the data and hold as many of the anchors as possible.
+
+        structure: the FSM's minimal sequences, words over unknown names. An answer gives each name a state of its own
+        such that nothing refutes the sequences, they explain every success, and each alone at least `decisive` ones.
+        Empty, too, if there are so many that none can be meant.
+        """
+        for size in range(len(anchors), 0, -1):
+            answers = {
+                answer
+                for kept in combinations(anchors, size)
+                for names in _placements(kept, structure)
+                for answer in islice(self._complete(names, structure), MAX_ANSWERS)
+            }
+            if answers:
+                return sorted(answers) if len(answers) < MAX_ANSWERS else []
+        return []
+
+    def _complete(self, names: Names, structure: Sequence[Word]) -> Iterator[tuple[Path, ...]]:
+        """Answers with these names given, the other ones tried out where successes leave a choice."""
+        words = [word for word in structure if names.keys() >= set(word)]
+        paths = [tuple(names[name] for name in word) for word in words]
+        if any(self._admits(path) for path in paths):
+            return
+        covers = [earliest_match(self.positives, path) >= 0 for path in paths]
+        rest = np.flatnonzero(np.sum(covers, axis=0) == 0) if covers else np.arange(len(self.positives))
+        if len(words) == len(structure):
+            alone = [(cover & (np.sum(covers, axis=0) == 1)).sum() for cover in covers]
+            if len(rest) <= self._tolerated(len(self.failures)) and min(alone) >= self.config.decisive:
+                yield tuple(sorted(paths))
+            return
+        open_ = [word for word in structure if word not in words]
+        word = min(open_, key=lambda word: len(set(word) - names.keys()))
+        place, name = next((place, name) for place, name in enumerate(word) if name not in names)
+        before = tuple(names[other] for other in word[:place] if other in names)
+        behind = tuple(names[other] for other in word[place + 1 :] if other in names)
+        enough = len(rest) - self._tolerated(len(self.failures)) if len(open_) == 1 else 0
+        slot = self._slot(self.positives, before, behind, rest)
+        covered = segment_counts(self.positives, *slot, self.num_ids)
+        covered[list(names.values())] = 0
+        for state in np.flatnonzero(covered >= max(enough, self.config.decisive)):
+            yield from self._complete({**names, name: int(state)}, structure)
 
     # -- counting --------------------------------------------------------------------------------------------------
 
@@ -361,17 +411,29 @@ def _no_repeat(path: Path) -> bool:
     return all(a != b for a, b in pairwise(path))
 
 
+def _placements(paths: Sequence[Path], structure: Sequence[Word]) -> Iterator[Names]:
+    """Names under which the paths are different words of the structure."""
+    for words in permutations(structure, len(paths)):
+        if [*map(len, words)] == [*map(len, paths)]:
+            pairs = {pair for word, path in zip(words, paths, strict=True) for pair in zip(word, path, strict=True)}
+            names = dict(pairs)
+            if len(pairs) == len(names) == len(set(names.values())):
+                yield names
+
+
 @dataclass
 class Guided:
     """The guided method over a growing set of trajectories: decides by itself when it has seen enough.
 
     accept: whether sequences have the structure of a given FSM. Without one, a set of sequences that is decided and
     explains every success is final once the number of trajectories has doubled since it was first found.
+    structure: the minimal sequences of that FSM, for `consult`.
     """
 
     config: GuidedConfig = field(default_factory=GuidedConfig)
     accept: Callable[[Sequence[Path]], bool] | None = None
     contrast: Contrast | None = None
+    structure: Sequence[Word] = ()
 
     def __post_init__(self) -> None:
         self.findings = Findings((), 0, 0)
@@ -411,6 +473,18 @@ class Guided:
             missing = f"another branch may show until {2 * self._since} trajectories"
         self.finished = not missing
         return missing
+
+    def consult(self, store: TrajectoryStore) -> bool:
+        """Let the FSM choose where the trajectories do not: finished, if one answer of its structure fits them.
+
+        Sequences that are decided are kept, as far as they fit into the structure.
+        """
+        search = _Guided(store, self.config, self.contrast)
+        answers = search.completions(self.explained, self.structure)
+        if len(answers) == 1 and (self.accept is None or self.accept(answers[0])):
+            self.findings = replace(self.findings, sequences=tuple(search.judge(answers[0])), unexplained=0, pursued=())
+            self.finished = True
+        return self.finished
 
     def state_dict(self) -> dict[str, Any]:
         """What the next judgement depends on, in plain values."""

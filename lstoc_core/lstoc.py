@@ -66,7 +66,8 @@ class LSTOCConfig:
     """The bonus counts afresh whenever the agent advances along a known sequence."""
     patience: int | None = 1000
     """Trajectories without any news after which exploration counts as collapsed: the bonus doubles, at most twice, and
-    explained successes pay half as much, until there is news. None: never."""
+    explained successes pay half as much, until there is news; and the FSM may choose where the trajectories do not
+    (`Guided.consult`). None: never."""
     first_positives: int = 3
     """Successes before the first discovery."""
     growth: float = 1.03
@@ -175,11 +176,12 @@ class _Loop:
         self.method: Guided | Forward
         if method == "guided":
             settings, accept = config.guided, None
+            structure = self.fsm.minimal_sequences() if self.fsm else ()
             if self.fsm:
                 settings, accept = replace(settings, max_length=self.fsm.longest_path), self._accept
             else:  # with no FSM to check the answer against, only more successes can
                 settings = replace(settings, decisive=UNCHECKED * settings.decisive)
-            self.method = Guided(settings, accept, None if contrast == "exact" else self._learned)
+            self.method = Guided(settings, accept, None if contrast == "exact" else self._learned, structure)
         elif method == "forward":
             self.method = Forward(config.forward, self.fsm, self._accept if self.fsm else None, seed=seed)
         else:
@@ -249,6 +251,8 @@ class _Loop:
         store, rewards = self.learner.store, self.learner.rewards
         self._next_look = len(store) * self.config.growth
         self.missing = self.method.advance(store)
+        if self.missing and self._silence() and isinstance(self.method, Guided) and self.method.consult(store):
+            self.missing = ""
         if not self.method.finished:
             rewards.set_sequences(self.method.followed, self.method.explained)
             return
@@ -258,10 +262,10 @@ class _Loop:
 
     def _mend(self) -> None:
         """Pay more for looking around, and less for what is known, the longer nothing new has come."""
-        config, now = self.config, len(self.learner.store)
+        config = self.config
         if (self.method.paths, self.missing) != self._news[:2]:
-            self._news = (self.method.paths, self.missing, now)
-        level = min(2, (now - self._news[2]) // config.patience) if config.patience else 0
+            self._news = (self.method.paths, self.missing, len(self.learner.store))
+        level = self._silence()
         paid = replace(
             self.learner.rewards.config,
             bonus=max(config.bonus, 0.01 * (level > 0)) * 2**level,
@@ -269,6 +273,11 @@ class _Loop:
         )
         if paid != self.learner.rewards.config:
             self.learner.rewards.config = paid
+
+    def _silence(self) -> int:
+        """How long nothing new has come, in units of patience: 0, 1 or 2."""
+        patience = self.config.patience
+        return min(2, (len(self.learner.store) - self._news[2]) // patience) if patience else 0
 
     def _accept(self, paths: Sequence[tuple[int, ...]]) -> bool:
         """Whether the sequences are, up to names, the FSM's minimal sequences."""
