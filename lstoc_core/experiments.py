@@ -82,6 +82,7 @@ are wrong. "pixels": no observation repeats, so states are told apart by o_θ an
 """
 CURVES = ("lstoc", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
+TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
 DISCOVERIES = ("lstoc", "fixed", "forward", "forward-exact", "baseline1", "baseline2")
 _STEP_COST = {"letter": 1, "office": 1, "crafter": 4}
 MEASURE = "lstoc_core.measurements:measure"
@@ -149,7 +150,7 @@ class Experiment:
             _known([method], ("offline",), "method")
             config = {"steps": SAMPLES[profile][domain], "shares": SHARES[profile]}
         else:
-            _known([method], ("lstoc", "ppo"), "method")
+            _known([method], TRANSFERS, "method")
             _known([task], TRAIN_TASK, "test task")
             config = {"steps": TEST_STEPS[profile][domain]}
             if method == "lstoc":
@@ -225,7 +226,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         plans={
             "smoke": (Plan(tuple(TRAIN_TASK), ("lstoc", "ppo"), 1),),
             "quick": (Plan(tuple(TRAIN_TASK), ("lstoc", "ppo"), 3),),
-            "paper": (Plan(tuple(TRAIN_TASK), ("lstoc", "ppo"), 5),),
+            "paper": (Plan(tuple(TRAIN_TASK), TRANSFERS, 5),),
         },
     ),
 }

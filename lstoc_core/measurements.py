@@ -272,24 +272,23 @@ def prefixes(paths: Iterable[Path]) -> set[Path]:
 
 
 def generalization(spec: RunSpec) -> pd.DataFrame:
-    """Success rate over steps on an unseen task in a changed world, with rewards from learned labels ("lstoc") or none.
+    """Success rate over steps on an unseen task in a changed world: with rewards from learned labels, or a baseline.
 
     spec.config: steps (in the test world); for "lstoc" also train_task and train_steps, to learn the labels. Then every
     row also says whether that worked and how good the labels are in the test world.
     """
     config, task = spec.config, TASKS[spec.task]
-    policy = fresh_policy(task, seed=spec.seed, store_limit=None if "train_task" in config else 0)
-    learner: PPO | Pursuit = policy
-    facts: dict[str, Any] = {}
-    if "train_task" in config:
-        train_task = TASKS[config["train_task"]]
-        found = discover(train_task, seed=spec.seed, max_steps=config["train_steps"], progress=False)
-        facts = {"labels_learned": found.labeling is not None, "train_steps": found.env_steps}
-        if found.labeling is not None:
-            function = labeling_function(found)
-            table = label_accuracy(function, [compile_world(task)])
-            facts |= {"label_precision": table.precision.min(), "label_recall": table.recall.min()}
-            learner = Pursuit(policy, labelled_paths(function, policy.env.observations, task.sequences))
+    if "train_task" not in config:
+        learner = baseline(task, spec.method, seed=spec.seed)
+        return success_curve(*train(learner, config["steps"]), task, config["steps"])
+    learner = policy = fresh_policy(task, seed=spec.seed, store_limit=None)
+    found = discover(TASKS[config["train_task"]], seed=spec.seed, max_steps=config["train_steps"], progress=False)
+    facts: dict[str, Any] = {"labels_learned": found.labeling is not None, "train_steps": found.env_steps}
+    if found.labeling is not None:
+        function = labeling_function(found)
+        table = label_accuracy(function, [compile_world(task)])
+        facts |= {"label_precision": table.precision.min(), "label_recall": table.recall.min()}
+        learner = Pursuit(policy, labelled_paths(function, policy.env.observations, task.sequences))
     return success_curve(*train(learner, config["steps"]), task, config["steps"]).assign(**facts)
 
 
