@@ -323,7 +323,7 @@ class _Perceptron(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor, None]:
         rows, weight, out = ctx.saved_tensors
         scaled = (rows * gradient[:, :, None]).transpose(1, 2)
-        product = torch.bmm(scaled, ctx.hidden.sign_(), out=_buffer(ctx.scratch, "product", weight, weight.shape))
+        product = torch.bmm(scaled, ctx.hidden.gt_(0), out=_buffer(ctx.scratch, "product", weight, weight.shape))
         d_out = torch.mul(product, weight, out=_buffer(ctx.scratch, "d_out", weight, weight.shape)).sum(1)
         return None, product * out[:, None], d_out, None
 
