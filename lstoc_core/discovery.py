@@ -11,32 +11,17 @@ especially good counterexample: it visits the same places. And data may leave se
 one key state exchanged, has no refuters either, and covers the same successes. Sequences without rivals are *decided*.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations, islice, pairwise, permutations
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
-from lstoc_core.trajectories import (
-    TrajectoryStore,
-    earliest_match,
-    explained_by,
-    latest_match,
-    segment_counts,
-    segments,
-)
+from lstoc_core.evidence import Counts, Evidence, Path, Word
+from lstoc_core.trajectories import TrajectoryStore, earliest_match, explained_by, segment_counts, segments
 
-Path = tuple[int, ...]
-"""Observation ids of key states, in the order in which they are visited."""
-Word = tuple[str, ...]
-"""A satisfying sequence of an FSM: names of key states that are still to be found."""
-Names = dict[str, int]
-MAX_ANSWERS = 50
-"""So many answers of an FSM's structure are none."""
-Counts = NDArray[np.int64]
 Contrast = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
 """Scores [num_ids] of observations from the parts of successes and of refuters that lie in one slot."""
 
@@ -150,24 +135,17 @@ def guided_steps(store: TrajectoryStore, config: GuidedConfig | None = None) -> 
     return {path: search.steps_to(path) for path in search.findings().paths}
 
 
-class _Guided:
+class _Guided(Evidence):
     def __init__(self, store: TrajectoryStore, config: GuidedConfig, contrast: Contrast | None) -> None:
+        super().__init__(store, prompt=config.prompt, noise=config.noise)
         self.config, self.contrast = config, contrast
-        self.num_ids = store.num_ids
-        self.positives = store.select(store.positives)
-        self.failures = store.select(store.negatives)
-        if config.prompt and len(self.positives):
-            kept = np.ones(self.positives.size, np.bool_)
-            kept[self.positives.offsets[1:] - 1] = False
-            lengths = self.positives.lengths - 1
-            self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
         self._origins: dict[Path, _Hypothesis] = {}
 
     def findings(self) -> Findings:
         paths: list[Path] = []
         pursued: tuple[Path, ...] = ()
         unexplained = np.arange(len(self.positives))
-        while len(unexplained) > self._tolerated(len(self.failures)):
+        while len(unexplained) > self.tolerated(len(self.failures)):
             best, pursued = self._search(unexplained)
             if best is None:
                 break
@@ -178,7 +156,7 @@ class _Guided:
             unexplained = rest
         unexplained = np.flatnonzero(~explained_by(self.positives, paths))
         pursued = tuple(path for path in pursued if path not in paths) if len(unexplained) else ()
-        open_ = len(unexplained) if len(unexplained) > self._tolerated(len(self.failures)) else 0
+        open_ = len(unexplained) if len(unexplained) > self.tolerated(len(self.failures)) else 0
         return Findings(tuple(self.judge(paths)), len(self.positives), open_, pursued)
 
     def steps_to(self, path: Path) -> tuple[Step, ...]:
@@ -210,7 +188,7 @@ class _Guided:
                 elif hypothesis.path:
                     path = self._improve(self._prune(hypothesis.path), successes)
                     if len(path) <= self.config.max_length:
-                        finished[path] = self._supported(path, successes)
+                        finished[path] = self.supported(path, successes)
                         self._origins.setdefault(path, hypothesis)
             reached = max(finished.values(), default=0)
             open_ = [hypothesis for hypothesis in open_ if len(hypothesis.support) > reached]  # support only shrinks
@@ -241,8 +219,8 @@ class _Guided:
         """The hypotheses with one more state: for every slot, the states that separate best."""
         path, children = hypothesis.path, []
         for slot in range(len(path) + (not self.config.prompt or not path)):
-            inside = self._slot(self.positives, path[:slot], path[slot:], hypothesis.support)
-            outside = self._slot(self.failures, path[:slot], path[slot:], hypothesis.refuters)
+            inside = self.slot(self.positives, path[:slot], path[slot:], hypothesis.support)
+            outside = self.slot(self.failures, path[:slot], path[slot:], hypothesis.refuters)
             covered = segment_counts(self.positives, *inside, self.num_ids)
             admitted = segment_counts(self.failures, *outside, self.num_ids)
             separation = covered / len(hypothesis.support) - admitted / len(hypothesis.refuters)
@@ -265,17 +243,17 @@ class _Guided:
         """Drop, from the front, the elements that can go without admitting a refuter: bottlenecks fall out here."""
         for index in range(len(path) - self.config.prompt):
             shorter = path[:index] + path[index + 1 :]
-            if _no_repeat(shorter) and not self._admits(shorter):
+            if _no_repeat(shorter) and not self.admits(shorter):
                 return self._prune(shorter)
         return path
 
     def _improve(self, path: Path, successes: Counts) -> Path:
         """Exchange single elements as long as more successes are covered and nothing refutes it."""
-        best = self._supported(path, successes)
+        best = self.supported(path, successes)
         for index in range(len(path) - self.config.prompt):
             for state, covered in self._exchanges(path, index, successes, best + 1):
                 other = (*path[:index], state, *path[index + 1 :])
-                if _no_repeat(other) and not self._admits(other):
+                if _no_repeat(other) and not self.admits(other):
                     assert covered > best
                     return self._improve(self._prune(other), successes)
         return path
@@ -298,7 +276,7 @@ class _Guided:
         for path in sorted(paths):
             contained = earliest_match(self.positives, path) >= 0
             unique = np.flatnonzero(contained & ~explained_by(self.positives, [p for p in paths if p != path]))
-            necessity = tuple(self._count(path[:i] + path[i + 1 :]) for i in range(len(path)))
+            necessity = tuple(self.refuters(path[:i] + path[i + 1 :]) for i in range(len(path)))
             rivals = self._rivals(path, unique)
             decided = not rivals and len(unique) >= self.config.decisive
             findings.append(Finding(path, int(contained.sum()), len(unique), necessity, rivals, decided))
@@ -306,59 +284,14 @@ class _Guided:
 
     def _rivals(self, path: Path, successes: Counts) -> tuple[Path, ...]:
         """Sequences with one element exchanged that explain the same successes and that nothing refutes."""
-        enough = max(1, len(successes) - self._tolerated(len(successes)))
+        enough = max(1, len(successes) - self.tolerated(len(successes)))
         rivals = [
             other
             for index in range(len(path) - self.config.prompt)
             for state, _ in self._exchanges(path, index, successes, enough)
-            if _no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self._admits(other)
+            if _no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self.admits(other)
         ]
         return tuple(rivals)
-
-    # -- the structure of an FSM ------------------------------------------------------------------------------------
-
-    def completions(self, anchors: Sequence[Path], structure: Sequence[Word]) -> list[tuple[Path, ...]]:
-        """All answers of a given structure that agree with the data and hold as many of the anchors as possible.
-
-        structure: the FSM's minimal sequences, words over unknown names. An answer gives each name a state of its own
-        such that nothing refutes the sequences, they explain every success, and each alone at least `decisive` ones.
-        Empty, too, if there are so many that none can be meant.
-        """
-        for size in range(len(anchors), 0, -1):
-            answers = {
-                answer
-                for kept in combinations(anchors, size)
-                for names in _placements(kept, structure)
-                for answer in islice(self._complete(names, structure), MAX_ANSWERS)
-            }
-            if answers:
-                return sorted(answers) if len(answers) < MAX_ANSWERS else []
-        return []
-
-    def _complete(self, names: Names, structure: Sequence[Word]) -> Iterator[tuple[Path, ...]]:
-        """Answers with these names given, the other ones tried out where successes leave a choice."""
-        words = [word for word in structure if names.keys() >= set(word)]
-        paths = [tuple(names[name] for name in word) for word in words]
-        if any(self._admits(path) for path in paths):
-            return
-        covers = [earliest_match(self.positives, path) >= 0 for path in paths]
-        rest = np.flatnonzero(np.sum(covers, axis=0) == 0) if covers else np.arange(len(self.positives))
-        if len(words) == len(structure):
-            alone = [(cover & (np.sum(covers, axis=0) == 1)).sum() for cover in covers]
-            if len(rest) <= self._tolerated(len(self.failures)) and min(alone) >= self.config.decisive:
-                yield tuple(sorted(paths))
-            return
-        open_ = [word for word in structure if word not in words]
-        word = min(open_, key=lambda word: len(set(word) - names.keys()))
-        place, name = next((place, name) for place, name in enumerate(word) if name not in names)
-        before = tuple(names[other] for other in word[:place] if other in names)
-        behind = tuple(names[other] for other in word[place + 1 :] if other in names)
-        enough = len(rest) - self._tolerated(len(self.failures)) if len(open_) == 1 else 0
-        slot = self._slot(self.positives, before, behind, rest)
-        covered = segment_counts(self.positives, *slot, self.num_ids)
-        covered[list(names.values())] = 0
-        for state in np.flatnonzero(covered >= max(enough, self.config.decisive)):
-            yield from self._complete({**names, name: int(state)}, structure)
 
     # -- counting --------------------------------------------------------------------------------------------------
 
@@ -367,41 +300,20 @@ class _Guided:
         if len(successes) < enough:
             return []
         covered = segment_counts(
-            self.positives, *self._slot(self.positives, path[:index], path[index + 1 :], successes), self.num_ids
+            self.positives, *self.slot(self.positives, path[:index], path[index + 1 :], successes), self.num_ids
         )
         covered[path[index]] = 0
         states = np.flatnonzero(covered >= enough)
         return [(int(state), int(covered[state])) for state in states[np.argsort(-covered[states], kind="stable")]]
-
-    def _slot(self, store: TrajectoryStore, before: Path, behind: Path, chosen: Counts) -> tuple[Counts, Counts]:
-        """Bounds of the part strictly between the earliest visit of `before` and the latest visit of `behind`."""
-        start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
-        both = (start >= 0) & (stop >= 0)
-        return start[both], stop[both]
 
     def _hypothesis(self, path: Path, parent: _Hypothesis, separation: NDArray[np.float64]) -> _Hypothesis:
         within = earliest_match(self.positives, path)[parent.support] >= 0
         refuting = earliest_match(self.failures, path)[parent.refuters] >= 0
         return _Hypothesis(path, parent.support[within], parent.refuters[refuting], parent, separation)
 
-    def _supported(self, path: Path, successes: Counts) -> int:
-        return int((earliest_match(self.positives, path)[successes] >= 0).sum())
-
-    def _count(self, path: Path) -> int:
-        """Refuters of a path."""
-        return int((earliest_match(self.failures, path) >= 0).sum())
-
     def _refuted(self, hypothesis: _Hypothesis) -> bool:
         followers = len(hypothesis.support) + len(hypothesis.refuters)
-        return not hypothesis.path or len(hypothesis.refuters) > self._tolerated(followers)
-
-    def _admits(self, path: Path) -> bool:
-        refuters = self._count(path)
-        return not path or refuters > self._tolerated(refuters + self._supported(path, np.arange(len(self.positives))))
-
-    def _tolerated(self, trials: int) -> int:
-        """Wrong labels among `trials` that noise alone exceeds once in a thousand."""
-        return int(binom.ppf(0.999, trials, self.config.noise)) if self.config.noise else 0
+        return not hypothesis.path or len(hypothesis.refuters) > self.tolerated(followers)
 
     def _needed(self, successes: Counts) -> int:
         return max(self.config.min_support, int(np.ceil(self.config.min_share * len(successes))))
@@ -409,16 +321,6 @@ class _Guided:
 
 def _no_repeat(path: Path) -> bool:
     return all(a != b for a, b in pairwise(path))
-
-
-def _placements(paths: Sequence[Path], structure: Sequence[Word]) -> Iterator[Names]:
-    """Names under which the paths are different words of the structure."""
-    for words in permutations(structure, len(paths)):
-        if [*map(len, words)] == [*map(len, paths)]:
-            pairs = {pair for word, path in zip(words, paths, strict=True) for pair in zip(word, path, strict=True)}
-            names = dict(pairs)
-            if len(pairs) == len(names) == len(set(names.values())):
-                yield names
 
 
 @dataclass
@@ -480,7 +382,7 @@ class Guided:
         Sequences that are decided are kept, as far as they fit into the structure.
         """
         search = _Guided(store, self.config, self.contrast)
-        answers = search.completions(self.explained, self.structure)
+        answers = search.completions(self.explained, self.structure, self.config.decisive)
         if len(answers) == 1 and (self.accept is None or self.accept(answers[0])):
             self.findings = replace(self.findings, sequences=tuple(search.judge(answers[0])), unexplained=0, pursued=())
             self.finished = True

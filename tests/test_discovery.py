@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.discovery import MAX_ANSWERS, Guided, GuidedConfig, _Guided, guided
+from lstoc_core.discovery import Guided, GuidedConfig, guided
 from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.evidence import MAX_ANSWERS, Evidence
 from lstoc_core.logic import parse
 from lstoc_core.tasks import make_task
 from lstoc_core.trajectories import TrajectoryStore, random_walks
@@ -225,9 +226,9 @@ def test_completions_are_those_of_trying_out_all_names(seed, count, structure, d
         ends = [end for end in range(2, len(ids) + 1) if any(within(path, ids[:end]) for path in truth)]
         (successes if ends else failures).append(ids[: ends[0]] if ends else ids)
     anchors = [*truth[: seed % len(truth)], truth[-1], *[(0, 1), (0, 1, 2), (1, 2, 1, 0)][:extra]]
-    search = _Guided(stored(successes, failures, 6), GuidedConfig(decisive=decisive), None)
+    evidence = Evidence(stored(successes, failures, 6))
     expected = all_completions(successes, failures, anchors, structure, 6, decisive)
-    assert search.completions(anchors, structure) == (expected if len(expected) < MAX_ANSWERS else [])
+    assert evidence.completions(anchors, structure, decisive) == (expected if len(expected) < MAX_ANSWERS else [])
 
 
 def test_the_fsm_chooses_where_trajectories_do_not():
