@@ -23,7 +23,7 @@ $(READY): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "Installing requirements.lock into .venv (once)"
 	@$(BIN)/pip install --quiet --no-compile -r requirements.lock
-	@$(BIN)/pip install --quiet --no-deps --editable .
+	@$(BIN)/pip install --quiet --no-compile --no-deps --editable .
 	@touch $@
 
 $(BENCH): requirements-bench.txt $(READY)
