@@ -83,15 +83,16 @@ class Evidence:
         return []
 
     def _complete(self, names: Names, structure: Sequence[Word], decisive: int) -> Iterator[tuple[Path, ...]]:
-        """Answers with these names given, the other ones tried out where successes leave a choice."""
+        """Answers with these names given, at least one word's, the others tried out where successes leave a choice."""
         words = [word for word in structure if names.keys() >= set(word)]
         paths = [tuple(names[name] for name in word) for word in words]
         if any(self.admits(path) for path in paths):
             return
         covers = [earliest_match(self.positives, path) >= 0 for path in paths]
-        rest = np.flatnonzero(np.sum(covers, axis=0) == 0) if covers else np.arange(len(self.positives))
+        explained = np.sum(covers, axis=0)
+        rest = np.flatnonzero(explained == 0)
         if len(words) == len(structure):
-            alone = [(cover & (np.sum(covers, axis=0) == 1)).sum() for cover in covers]
+            alone = [(cover & (explained == 1)).sum() for cover in covers]
             if len(rest) <= self.tolerated(len(self.failures)) and min(alone) >= decisive:
                 yield tuple(sorted(paths))
             return

@@ -176,9 +176,10 @@ class _Loop:
         self.method: Guided | Forward
         if method == "guided":
             settings, accept = config.guided, None
-            structure = self.fsm.minimal_sequences() if self.fsm else ()
+            structure: Sequence[tuple[str, ...]] = ()
             if self.fsm:
                 settings, accept = replace(settings, max_length=self.fsm.longest_path), self._accept
+                structure = self.fsm.minimal_sequences()
             else:  # with no FSM to check the answer against, only more successes can
                 settings = replace(settings, decisive=UNCHECKED * settings.decisive)
             self.method = Guided(settings, accept, None if contrast == "exact" else self._learned, structure)

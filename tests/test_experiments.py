@@ -313,6 +313,7 @@ def test_discoveries_are_counted_by_run_and_unfinished_ones_are_not_averaged():
     row = row.iloc[0]
     assert (row.exact, row.finished, row["trajectories"]) == ("2 of 3", 2, "200 (100 to 300)")
     assert row["first right"] == "170 (90 to 250)"
+    assert row["key states"] == 0.75
     fig = results.draw_trajectories(table, ["letter-1", "letter-2"], ["lstoc", "fixed"])
     texts = [text.get_text() for text in fig.axes[0].texts]
     assert texts == ["no runs"] * 3
