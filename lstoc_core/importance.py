@@ -252,80 +252,73 @@ def train_importance(
     elif objective == "baseline2":
         losses = (_set_loss(network, *sets, log) for sets in _draw_sets(*drawn))
     else:
-        losses = (_state_loss(network, ids, log) for ids in _draw_states(*drawn))
-    optimiser = torch.optim.Adam(network.parameters(), lr=lr, fused=True)
+        losses = (_state_loss(network, *group, log) for group in _draw_states(*drawn))
+    optimiser = torch.optim.Adam([network.weight, network.out], lr=lr, fused=True)
     for iteration, loss in enumerate(losses):
         if anneal:
             optimiser.param_groups[0]["lr"] = lr * (1 - iteration / iterations)
-        optimiser.zero_grad(set_to_none=True)
         loss.sum().backward()
+        network.backward()
         optimiser.step()
-    with torch.no_grad():
-        values = network.table().double().numpy().reshape(len(contrasts), restarts, num_ids)
+    values = network.table().detach().double().numpy().reshape(len(contrasts), restarts, num_ids)
     for i, contrast in enumerate(contrasts):
         values[i, :, ~contrast.visited] = np.nan
     return values
 
 
-class _Networks(nn.Module):
-    """K two-layer perceptrons that read rows of one table; the last bias would cancel in every objective."""
+class _Networks:
+    """K two-layer perceptrons that read rows of one table; the last bias would cancel in every objective.
+
+    Each call or `table` gives f as a leaf to differentiate; `backward` takes its gradient on to the weights. Memory is
+    used again in each step: fresh megabytes would cost more than the arithmetic on them.
+    """
 
     def __init__(self, rngs: Sequence[np.random.Generator], inputs: Tensor, hidden: int) -> None:
-        super().__init__()
         self.inputs = nn.functional.pad(inputs, (0, 1), value=1.0)  # the last weight is the bias
         bounds = inputs.shape[1] ** -0.5, hidden**-0.5
         weight = [rng.uniform(-bounds[0], bounds[0], (inputs.shape[1] + 1, hidden)) for rng in rngs]
         out = [rng.uniform(-bounds[1], bounds[1], hidden) for rng in rngs]
-        self.weight, self.out = (nn.Parameter(torch.as_tensor(np.stack(each)).float()) for each in (weight, out))
-        self.scratch: Scratch = {}
+        self.weight, self.out = (torch.as_tensor(np.stack(each)).float() for each in (weight, out))
+        self.weight.grad, self.out.grad = torch.zeros_like(self.weight), torch.zeros_like(self.out)
+        self._memory: dict[tuple[Any, ...], Tensor] = {}
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def __call__(self, ids: Tensor) -> Tensor:
         """f of each network's own ids [K, m] -> [K, m]; many ids are looked up in f of the table."""
         if ids.shape[1] >= len(self.inputs):
             return self.table().gather(1, ids)
-        rows = _buffer(self.scratch, "rows", self.inputs, (ids.numel(), self.inputs.shape[1]))
+        rows = self._buffer("rows", ids.numel(), self.inputs.shape[1])
         torch.index_select(self.inputs, 0, ids.flatten(), out=rows)
-        return _Perceptron.apply(rows.view(*ids.shape, -1), self.weight, self.out, self.scratch)
+        return self._evaluate(rows.view(*ids.shape, -1))
 
     def table(self) -> Tensor:
         """f of all ids: [K, num_ids]."""
-        return _Perceptron.apply(self.inputs.expand(len(self.weight), -1, -1), self.weight, self.out, self.scratch)
+        return self._evaluate(self.inputs.expand(len(self.weight), -1, -1))
 
+    def _evaluate(self, rows: Tensor) -> Tensor:
+        """relu(rows · weight) · out: [K, m, d] -> [K, m]."""
+        hidden = torch.bmm(rows, self.weight, out=self._buffer("hidden", *rows.shape[:2], self.weight.shape[2])).relu_()
+        f = torch.bmm(self.out[:, None], hidden.transpose(1, 2))[:, 0].requires_grad_()
+        self._last = rows, hidden, f
+        return f
 
-Scratch = dict[tuple[Any, ...], Tensor]
-"""Memory that is used again in each step: fresh megabytes would cost more than the arithmetic on them."""
+    def backward(self) -> None:
+        """Gradients of the weights, from that of the f given last; once.
 
+        The ordinary ones, rearranged. Scale each row by the gradient that arrives at it, and let G sum, for each hidden
+        unit, the rows at which it is active: then `weight` gets G · out and `out` gets Σ G · weight. One large product
+        instead of three; and whether a unit is active, 1 or 0, takes the memory of its value.
+        """
+        rows, hidden, f = self._last
+        scaled = torch.mul(rows, f.grad[:, :, None], out=self._buffer("scaled", *rows.shape))  # type: ignore[index]
+        product = torch.bmm(scaled.transpose(1, 2), hidden.gt_(0), out=self._buffer("product", *self.weight.shape))
+        torch.mul(product, self.out[:, None], out=self.weight.grad)
+        torch.sum(product.mul_(self.weight), 1, out=self.out.grad)
 
-def _buffer(scratch: Scratch, name: str, like: Tensor, shape: Sequence[int]) -> Tensor:
-    key = (name, *shape)
-    if key not in scratch:
-        scratch[key] = like.new_empty(shape)
-    return scratch[key]
-
-
-class _Perceptron(torch.autograd.Function):
-    """relu(rows · weight) · out of K networks: [K, m, d], [K, d, h], [K, h] -> [K, m]; to be differentiated at once.
-
-    The gradient is the ordinary one, rearranged. Scale each row by the gradient that arrives at it, and let G sum, for
-    each hidden unit, the rows at which it is active: then `weight` gets G · out and `out` gets Σ G · weight. One large
-    product instead of three; and whether a unit is active, 1 or 0, takes the memory of its value.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, weight: Tensor, out: Tensor, scratch: Scratch) -> Tensor:
-        hidden = _buffer(scratch, "hidden", weight, (*rows.shape[:2], weight.shape[2]))
-        torch.bmm(rows, weight, out=hidden).relu_()
-        ctx.save_for_backward(rows, weight, out)
-        ctx.hidden, ctx.scratch = hidden, scratch
-        return torch.bmm(out[:, None], hidden.transpose(1, 2))[:, 0]
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, Tensor, None]:
-        rows, weight, out = ctx.saved_tensors
-        scaled = (rows * gradient[:, :, None]).transpose(1, 2)
-        product = torch.bmm(scaled, ctx.hidden.gt_(0), out=_buffer(ctx.scratch, "product", weight, weight.shape))
-        d_out = torch.mul(product, weight, out=_buffer(ctx.scratch, "d_out", weight, weight.shape)).sum(1)
-        return None, product * out[:, None], d_out, None
+    def _buffer(self, *key: Any) -> Tensor:
+        """Memory for a name and a shape."""
+        if key not in self._memory:
+            self._memory[key] = torch.empty(key[1:])
+        return self._memory[key]
 
 
 def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:
@@ -333,10 +326,13 @@ def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:
     return torch.cat([loss(part) for loss, part in zip(losses, f.chunk(len(losses)), strict=True)])
 
 
-def _state_loss(network: _Networks, ids: Tensor, log: bool) -> Tensor:
-    """Objective (2), negated: the mean over groups of one positive and B negative ids [K, groups, 1 + B] -> [K]."""
+def _state_loss(network: _Networks, ids: Tensor, log_times: Tensor, log: bool) -> Tensor:
+    """Objective (2), negated: the mean over groups of ids, each counted so many times [K, groups, m] -> [K].
+
+    The first id of a group is its positive one.
+    """
     f = network(ids.flatten(1)).view(ids.shape)
-    share = f[:, :, 0] - f.logsumexp(2)
+    share = (f + log_times).log_softmax(2)[:, :, 0]
     return -(share if log else share.exp()).mean(1)
 
 
@@ -353,17 +349,37 @@ def _draw_states(
     iterations: int,
     positives: int,
     negatives: int,
-) -> Iterator[Tensor]:
-    """Ids of each step, [K, positives, 1 + negatives], positive ones first; contrasts share random numbers."""
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Ids of each step and the log of how many times each counts, [K, positives, m]; contrasts share random numbers.
+
+    A group is one positive id, and B negative ones of which equal ones are merged.
+    """
     tables = [(_Alias(c.positive), _Alias(c.negative)) for c in contrasts]
-    chunk = max(1, 2**18 // (len(contrasts) * len(rngs) * positives * (1 + negatives)))
+    networks = len(contrasts) * len(rngs)
+    chunk = max(1, 2**18 // (networks * positives * (1 + negatives)))
     for begin in range(0, iterations, chunk):
         steps = min(chunk, iterations - begin)
         uniform = np.stack([rng.random((steps, positives, 1 + negatives)) for rng in rngs], axis=1)
-        numbers = torch.from_numpy(uniform)
-        ids = torch.stack([negative(numbers) for _, negative in tables], dim=1)
-        ids[..., 0] = torch.stack([positive(numbers[..., 0]) for positive, _ in tables], dim=1)
-        yield from ids.flatten(1, 2)
+        first, rest = (
+            np.stack([table(numbers) for table in side], axis=1).reshape(steps, networks, positives, -1)
+            for side, numbers in zip(zip(*tables, strict=True), np.split(uniform, [1], axis=-1), strict=True)
+        )
+        distinct, times = _merge(rest)
+        ids = torch.from_numpy(np.concatenate([first, distinct], axis=-1))
+        counted = torch.from_numpy(np.concatenate([np.ones_like(first), times], axis=-1))
+        yield from zip(ids, counted.float().log(), strict=True)
+
+
+def _merge(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Distinct ids of each row [..., m] and how often each occurs, which is 0 times where they only fill a row up."""
+    rows = np.sort(ids.reshape(-1, ids.shape[-1]), axis=1)
+    new = np.ones(rows.shape, np.bool_)
+    np.not_equal(rows[:, 1:], rows[:, :-1], out=new[:, 1:])
+    where, per_row = np.flatnonzero(new), new.sum(1)
+    place = np.arange(per_row.max()) < per_row[:, None]
+    distinct, times = np.zeros((2, *place.shape), np.int64)
+    distinct[place], times[place] = rows.flat[where], np.diff(where, append=rows.size)
+    return distinct.reshape(*ids.shape[:-1], -1), times.reshape(*ids.shape[:-1], -1)
 
 
 def _draw_sets(
@@ -413,13 +429,14 @@ class _Alias:
             keep[i] = rest[i]
             if rest[j] < 1:
                 small.append(large.pop())
-        self.keep, self.other = torch.from_numpy(keep), torch.from_numpy(other)
+        self.edge = np.arange(len(keep)) + keep
+        """Numbers of slot i below it stay in it."""
+        self.ids = np.stack([other, np.arange(len(keep))], axis=1).ravel()
 
-    def __call__(self, uniform: Tensor) -> Tensor:
-        place = uniform * len(self.keep)
-        slot = place.long()
-        keep, other = (table.index_select(0, slot.flatten()).view_as(slot) for table in (self.keep, self.other))
-        return torch.where(place - slot < keep, slot, other)
+    def __call__(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        place = uniform * len(self.edge)
+        slot = place.astype(np.int64)
+        return self.ids.take(2 * slot + (place < self.edge.take(slot)))
 
 
 def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
 
@@ -11,7 +14,8 @@ from lstoc_core.importance import (
     _Alias,
     _full_loss,
     _local_optimum,
-    _Perceptron,
+    _merge,
+    _Networks,
     exact_importance,
     make_contrast,
     scores,
@@ -130,19 +134,35 @@ def test_the_same_seed_gives_the_same_scores(stores):
     assert np.array_equal(scores(*stores, seed=3, iterations=50), scores(*stores, seed=3, iterations=50))
 
 
-def test_gradient_of_the_networks():
+@pytest.mark.parametrize("ids", [3, 7], ids=("fewer ids than rows", "more ids than rows"))
+def test_gradient_of_the_networks(ids):
     generator = torch.Generator().manual_seed(0)
-    shapes = (2, 5, 4), (2, 4, 3), (2, 3)
-    rows, weight, out = (torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes)
-    weight.requires_grad_(), out.requires_grad_()
-    assert torch.autograd.gradcheck(lambda w, o: _Perceptron.apply(rows, w, o, {}), (weight, out))
+    network = _Networks([np.random.default_rng(k) for k in range(2)], torch.randn(5, 4, generator=generator), 3)
+    at = torch.randint(5, (2, ids), generator=generator)
+    scale = torch.randn(2, ids, generator=generator)
+    (network(at) * scale).sum().backward()
+    network.backward()
+    weight, out = (part.clone().requires_grad_() for part in (network.weight, network.out))
+    plain = torch.relu(network.inputs[at] @ weight) @ out[:, :, None]
+    (plain[:, :, 0] * scale).sum().backward()
+    torch.testing.assert_close(network.weight.grad, weight.grad)
+    torch.testing.assert_close(network.out.grad, out.grad)
+
+
+@given(arrays(np.int64, (2, 3, 6), elements=st.integers(0, 4)))
+def test_merged_ids_are_the_ids_and_their_counts(ids):
+    distinct, times = _merge(ids)
+    for row in np.ndindex(2, 3):
+        counted = distinct[row][times[row] > 0]
+        assert len(np.unique(counted)) == len(counted)
+        np.testing.assert_array_equal(np.sort(np.repeat(distinct[row], times[row])), np.sort(ids[row]))
 
 
 @pytest.mark.parametrize("distribution", [[1.0], [0.5, 0.0, 0.25, 0.25], [1e-9, 0.3, 0.7 - 1e-9], [0.2] * 5])
 def test_alias_table_holds_exactly_the_distribution(distribution):
     """Each of many equally spaced uniform numbers once: the shares are the probabilities."""
     table = _Alias(np.array(distribution))
-    drawn = table((torch.arange(400_000, dtype=torch.float64) + 0.5) / 400_000).numpy()
+    drawn = table((np.arange(400_000) + 0.5) / 400_000)
     assert np.allclose(np.bincount(drawn, minlength=len(distribution)) / 400_000, distribution, atol=1e-5)
     assert not np.isin(np.flatnonzero(np.array(distribution) == 0), drawn).any()
 
