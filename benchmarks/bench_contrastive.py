@@ -124,6 +124,10 @@ def bench_training(iterations: int, rounds: int) -> None:
         torch.set_num_threads(threads)
         train_importance([contrast], iterations=iterations, **options)
 
+    def train_plainly() -> None:
+        torch.set_num_threads(1)
+        train_in_plain_torch(contrast, iterations)
+
     variants: dict[str, dict[str, Any]] = {
         **{f"{n} restarts": {"restarts": n} for n in (1, 4, 16, 64)},
         "64 positives per step": {"positives_per_step": 64, "anneal": True},
@@ -135,9 +139,8 @@ def bench_training(iterations: int, rounds: int) -> None:
     tasks: dict[tuple[str, int], Callable[[], object]] = {
         (name, threads): partial(train, threads, **options) for name, options in variants.items() for threads in cores
     }
-    tasks["plain PyTorch", 1] = lambda: train_in_plain_torch(contrast, iterations)
+    tasks["plain PyTorch", 1] = train_plainly
     tasks["exact", 1] = lambda: exact_importance(make_contrast(positives, negatives))
-    torch.set_num_threads(1)
     times = best_of(rounds, tasks)
     print(
         f"\nLSTOC objective, {iterations} steps, B = 64, Letter 1: seconds by number of threads, and the best of them"
