@@ -13,15 +13,16 @@ import argparse
 import os
 import time
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 
 import lstoc_core as lstoc
 from lstoc_core.first_occupancy import geometric_occupancy
-from lstoc_core.importance import CODE, Contrast, exact_importance, make_contrast, train_importance
+from lstoc_core.importance import CODE, Contrast, Training, exact_importance, make_contrast, train_importance
 from lstoc_core.trajectories import (
     TrajectoryStore,
     after,
@@ -120,24 +121,25 @@ def bench_training(iterations: int, rounds: int) -> None:
     positives, negatives = store.select(store.positives), store.select(store.negatives)
     contrast = make_contrast(positives, negatives)
 
-    def train(threads: int, **options: Any) -> None:
+    def train(threads: int, restarts: int, training: Training) -> None:
         torch.set_num_threads(threads)
-        train_importance([contrast], iterations=iterations, **options)
+        train_importance([contrast], restarts=restarts, training=training)
 
     def train_plainly() -> None:
         torch.set_num_threads(1)
         train_in_plain_torch(contrast, iterations)
 
-    variants: dict[str, dict[str, Any]] = {
-        **{f"{n} restarts": {"restarts": n} for n in (1, 4, 16, 64)},
-        "64 positives per step": {"positives_per_step": 64, "anneal": True},
-        "all data per step": {"full_batch": True, "anneal": True},
+    paper = Training(iterations)
+    variants = {
+        **{f"{n} restarts": (n, paper) for n in (1, 4, 16, 64)},
+        "64 positives per step": (1, replace(paper, positives_per_step=64, anneal=True)),
+        "all data per step": (1, replace(paper, full_batch=True, anneal=True)),
     }
     cores = range(1, (os.cpu_count() or 1) + 1)
-    train_importance([contrast], iterations=5)  # first calls load libraries
+    train(1, 1, Training(iterations=5))  # first calls load libraries
     train_in_plain_torch(contrast, 5)
     tasks: dict[tuple[str, int], Callable[[], object]] = {
-        (name, threads): partial(train, threads, **options) for name, options in variants.items() for threads in cores
+        (name, threads): partial(train, threads, *how) for name, how in variants.items() for threads in cores
     }
     tasks["plain PyTorch", 1] = train_plainly
     tasks["exact", 1] = lambda: exact_importance(make_contrast(positives, negatives))

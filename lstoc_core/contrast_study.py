@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.importance import Contrast, Objective, exact_importance, make_contrast, train_importance
+from lstoc_core.importance import Contrast, Objective, Training, exact_importance, make_contrast, train_importance
 from lstoc_core.plotting import INK, PALETTE, draw_grid
 from lstoc_core.tasks import TASKS, Task, make_task
 from lstoc_core.trajectories import TrajectoryStore, earliest_match, first_occupancy, random_walks
@@ -28,10 +28,10 @@ SMOOTHING = 1e-4
 """Added to both occupancies wherever an exact optimum is ranked or drawn, so that no value is infinite."""
 EXACT, PAPER = "exact optimum", "one positive per step (paper)"
 SETTLED, FULL = "64 positives, falling rate", "all data, falling rate"
-TRAINED: dict[str, dict] = {
-    PAPER: {},
-    SETTLED: {"positives_per_step": 64, "anneal": True},
-    FULL: {"full_batch": True, "anneal": True},
+TRAINED = {
+    PAPER: Training(),
+    SETTLED: Training(positives_per_step=64, anneal=True),
+    FULL: Training(full_batch=True, anneal=True),
 }
 """Ways to train f for 700 steps: the paper's, one that settles, and one without sampling noise."""
 VERDICTS = ("next subgoal", "later subgoal", "no subgoal")
@@ -150,7 +150,7 @@ def order_study(
 
 def _all_ways(contrasts: Sequence[Contrast], ways: Sequence[str], seed: int) -> dict[str, list[NDArray] | NDArray]:
     exact = [exact_importance(contrast, smoothing=SMOOTHING) for contrast in contrasts]
-    return {EXACT: exact} | {way: train_importance(contrasts, seed=seed, **TRAINED[way])[:, 0] for way in ways}
+    return {EXACT: exact} | {way: train_importance(contrasts, seed=seed, training=TRAINED[way])[:, 0] for way in ways}
 
 
 # --- figures ---

@@ -40,6 +40,32 @@ RIDGE = 0.1
 
 
 @dataclass(frozen=True)
+class Training:
+    """How f_omega is trained; by default as in the paper."""
+
+    iterations: int = 700
+    """L: gradient steps."""
+    lr: float = 0.01
+    """Rate of Adam."""
+    positives_per_step: int = 1
+    """Positive states of a step; in Baseline 2, positive trajectories."""
+    negatives_per_step: int = 64
+    """B: negative states for each positive one; in Baseline 2, negative trajectories of a step."""
+    hidden: int = 128
+    """Hidden units; 256 in Crafter."""
+    log: bool = True
+    """Maximise the log of the paper's ratio; False: the ratio as printed."""
+    anneal: bool = False
+    """Let the rate fall to zero, so that f settles."""
+    full_batch: bool = False
+    """Maximise the expectation over all data in each step, without drawing samples."""
+
+
+PAPER = Training()
+"""The paper's training."""
+
+
+@dataclass(frozen=True)
 class Contrast:
     """What the objectives need to know about positive and negative trajectories; rows of `*_sets` are trajectories."""
 
@@ -94,14 +120,7 @@ def scores(
     representation: NDArray | Tensor | None = None,
     restarts: int = 1,
     seed: int = 0,
-    iterations: int = 700,
-    lr: float = 0.01,
-    positives_per_step: int = 1,
-    negatives_per_step: int = 64,
-    anneal: bool = False,
-    full_batch: bool = False,
-    log: bool = True,
-    hidden: int = 128,
+    training: Training = PAPER,
 ) -> NDArray[np.float64]:
     """f of each observation id, [num_ids], NaN where no trajectory goes; the constant in f is free.
 
@@ -109,21 +128,8 @@ def scores(
     """
     contrast = make_contrast(positives, negatives, objective=objective, gamma=gamma)
     if exact:
-        return exact_importance(contrast, smoothing=smoothing, log=log)
-    trained = train_importance(
-        [contrast],
-        representation,
-        restarts=restarts,
-        seed=seed,
-        iterations=iterations,
-        lr=lr,
-        positives_per_step=positives_per_step,
-        negatives_per_step=negatives_per_step,
-        anneal=anneal,
-        full_batch=full_batch,
-        log=log,
-        hidden=hidden,
-    )[0]
+        return exact_importance(contrast, smoothing=smoothing, log=training.log)
+    trained = train_importance([contrast], representation, restarts=restarts, seed=seed, training=training)[0]
     trained -= np.nanmean(trained, axis=1, keepdims=True)
     return trained.mean(0)
 
@@ -210,23 +216,12 @@ def train_importance(
     *,
     restarts: int = 1,
     seed: int = 0,
-    iterations: int = 700,
-    lr: float = 0.01,
-    positives_per_step: int = 1,
-    negatives_per_step: int = 64,
-    anneal: bool = False,
-    full_batch: bool = False,
-    log: bool = True,
-    hidden: int = 128,
+    training: Training = PAPER,
 ) -> NDArray[np.float64]:
     """Train `restarts` networks f_omega on each contrast, all at once: [contrasts, restarts, num_ids].
 
     representation: o_theta of each id [num_ids, d] (`represent`); None gives each id a random direction, which is
     enough where observations are told apart by their bytes.
-    iterations, lr, positives_per_step, negatives_per_step: the paper's L, rate, 1 and B; in Baseline 2, the numbers of
-    positive and negative trajectories of a step. anneal: let the rate fall to zero, so that f settles.
-    full_batch: maximise the expectation over all data in each step, without drawing samples.
-    log: maximise the log of the paper's ratio; False: the ratio as printed. hidden: 128, in Crafter 256.
     Restart r of a contrast depends on seed and r only.
     """
     if not contrasts:
@@ -241,22 +236,22 @@ def train_importance(
     if len(inputs) != num_ids:
         raise ValueError(f"the representation has {len(inputs)} rows for a table of {num_ids} observations")
     network = _Networks(
-        [np.random.default_rng([seed, 0, r]) for _ in contrasts for r in range(restarts)], inputs, hidden
+        [np.random.default_rng([seed, 0, r]) for _ in contrasts for r in range(restarts)], inputs, training.hidden
     )
     rngs = [np.random.default_rng([seed, 1, r]) for r in range(restarts)]
-    drawn = (contrasts, rngs, iterations, positives_per_step, negatives_per_step)
+    drawn = (contrasts, rngs, training)
     losses: Iterator[Tensor]
-    if full_batch:
-        full = [_full_loss(contrast, log) for contrast in contrasts]
-        losses = (_each(full, network.table()) for _ in range(iterations))
+    if training.full_batch:
+        full = [_full_loss(contrast, training.log) for contrast in contrasts]
+        losses = (_each(full, network.table()) for _ in range(training.iterations))
     elif objective == "baseline2":
-        losses = (_set_loss(network, *sets, log) for sets in _draw_sets(*drawn))
+        losses = (_set_loss(network, *sets, training.log) for sets in _draw_sets(*drawn))
     else:
-        losses = (_state_loss(network, *group, log) for group in _draw_states(*drawn))
-    optimiser = torch.optim.Adam([network.weight, network.out], lr=lr, fused=True)
+        losses = (_state_loss(network, *states, training.log) for states in _draw_states(*drawn))
+    optimiser = torch.optim.Adam([network.weight, network.out], lr=training.lr, fused=True)
     for iteration, loss in enumerate(losses):
-        if anneal:
-            optimiser.param_groups[0]["lr"] = lr * (1 - iteration / iterations)
+        if training.anneal:
+            optimiser.param_groups[0]["lr"] = training.lr * (1 - iteration / training.iterations)
         loss.sum().backward()
         network.backward()
         optimiser.step()
@@ -344,16 +339,13 @@ def _set_loss(network: _Networks, positive: Tensor, negative: Tensor, log: bool)
 
 
 def _draw_states(
-    contrasts: Sequence[Contrast],
-    rngs: Sequence[np.random.Generator],
-    iterations: int,
-    positives: int,
-    negatives: int,
+    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], training: Training
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Ids of each step and the log of how many times each counts, [K, positives, m]; contrasts share random numbers.
 
     A group is one positive id, and B negative ones of which equal ones are merged.
     """
+    iterations, positives, negatives = training.iterations, training.positives_per_step, training.negatives_per_step
     tables = [(_Alias(c.positive), _Alias(c.negative)) for c in contrasts]
     networks = len(contrasts) * len(rngs)
     chunk = max(1, 2**18 // (networks * positives * (1 + negatives)))
@@ -383,17 +375,14 @@ def _merge(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _draw_sets(
-    contrasts: Sequence[Contrast],
-    rngs: Sequence[np.random.Generator],
-    iterations: int,
-    positives: int,
-    negatives: int,
+    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], training: Training
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Sets of each step: [K, positives, num_ids] and [K, negatives, num_ids]; contrasts share random numbers."""
+    counts = [training.positives_per_step, training.negatives_per_step]
     sets = [[torch.as_tensor(each) for each in (c.positive_sets, c.negative_sets)] for c in contrasts]
-    for _ in range(iterations):
-        uniform = torch.as_tensor(np.stack([rng.random(positives + negatives) for rng in rngs]))
-        first, second = uniform.split([positives, negatives], dim=1)
+    for _ in range(training.iterations):
+        uniform = torch.as_tensor(np.stack([rng.random(sum(counts)) for rng in rngs]))
+        first, second = uniform.split(counts, dim=1)
         yield (
             torch.cat([positive[(first * len(positive)).long()] for positive, _ in sets]),
             torch.cat([negative[(second * len(negative)).long()] for _, negative in sets]),

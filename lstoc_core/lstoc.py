@@ -27,7 +27,7 @@ from tqdm.auto import tqdm
 from lstoc_core.discovery import Guided, GuidedConfig
 from lstoc_core.envs import InternedVectorEnv, compile_world, make_vec
 from lstoc_core.forward import Forward, ForwardConfig
-from lstoc_core.importance import scores
+from lstoc_core.importance import Training, scores
 from lstoc_core.labeling import Labeling, LabelingError, label
 from lstoc_core.logic import FSM
 from lstoc_core.ppo import PPO, PPOConfig
@@ -294,7 +294,7 @@ class _Loop:
         """f_ω trained on the states of one slot, on top of o_θ where the environment has learned one."""
         encoder = getattr(getattr(self.env, "identity", None), "encoder", None)
         table = represent(encoder, self.env.observations[: positives.num_ids]) if encoder is not None else None
-        return scores(positives, refuters, representation=table, seed=self.seed, iterations=300)
+        return scores(positives, refuters, representation=table, seed=self.seed, training=Training(iterations=300))
 
     def _shown(self) -> str:
         numbers = {key: index for index, key in enumerate(self.method.key_states)}

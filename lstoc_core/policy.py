@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-SMALLEST_IMAGE = 36
-"""Side in pixels below which the strides of the CNN leave nothing."""
+from lstoc_core.representation import is_pixels, nature_cnn
 
 
 class Projection(NamedTuple):
@@ -47,9 +46,9 @@ class Step(NamedTuple):
 class RecurrentPolicy(nn.Module):
     """GRU actor-critic.
 
-    observation_shape, dtype: of one observation. uint8 [h, w, 3] of at least 36 × 36 are pixels, anything else is
-    flattened. hidden: GRU units H (128; pixels 256). features: embedding size F (128; pixels 512). memoryless: forget
-    the hidden state before each step, the ablation that shows what memory buys.
+    observation_shape, dtype: of one observation; what is not pixels (`is_pixels`) is flattened. hidden: GRU units H
+    (128; pixels 256). features: embedding size F (128; pixels 512). memoryless: forget the hidden state before each
+    step, the ablation that shows what memory buys.
     """
 
     def __init__(
@@ -64,14 +63,16 @@ class RecurrentPolicy(nn.Module):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        shape, kind = tuple(observation_shape), np.dtype(dtype)
-        self.pixels = kind == np.uint8 and len(shape) == 3 and shape[2] == 3 and min(shape[:2]) >= SMALLEST_IMAGE
+        self.pixels = is_pixels(observation_shape, dtype)
         self.num_actions = num_actions
         self.hidden_size = hidden or (256 if self.pixels else 128)
         self.memoryless = memoryless
         size = features or (512 if self.pixels else 128)
         with torch.random.fork_rng(devices=()):  # modules draw initial weights globally; they are drawn again below
-            self.embed = _cnn(shape, size) if self.pixels else _mlp(math.prod(shape), size)
+            self.embed = (
+                nature_cnn(observation_shape, size) if self.pixels else _mlp(math.prod(observation_shape), size)
+            )
+            self.embed.append(nn.ReLU())
             self.input = nn.Linear(size, 3 * self.hidden_size)
             self.recurrent = nn.Parameter(torch.empty(3 * self.hidden_size, self.hidden_size))
             self.recurrent_bias = nn.Parameter(torch.zeros(self.hidden_size))
@@ -182,18 +183,7 @@ def sample(log_probability: Tensor, uniform: Tensor) -> Tensor:
 
 
 def _mlp(inputs: int, size: int) -> nn.Sequential:
-    return nn.Sequential(nn.Linear(inputs, size), nn.ReLU(), nn.Linear(size, size), nn.ReLU())
-
-
-def _cnn(shape: Sequence[int], size: int) -> nn.Sequential:
-    """The CNN of Mnih et al. (2015) for images [h, w, 3]."""
-    height, width = shape[:2]
-    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
-        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-    return nn.Sequential(
-        nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU(),
-        nn.Flatten(), nn.Linear(64 * height * width, size), nn.ReLU(),
-    )  # fmt: skip
+    return nn.Sequential(nn.Linear(inputs, size), nn.ReLU(), nn.Linear(size, size))
 
 
 class _Buffers:

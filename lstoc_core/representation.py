@@ -23,7 +23,9 @@ __all__ = [
     "Identity",
     "LearnedIdentity",
     "NatureCNN",
+    "is_pixels",
     "make_encoder",
+    "nature_cnn",
     "represent",
     "train_representation",
 ]
@@ -50,23 +52,22 @@ class NatureCNN(nn.Module):
 
     def __init__(self, observation_shape: Sequence[int], dimension: int = 512) -> None:
         super().__init__()
-        height, width, channels = observation_shape
         self.dimension = dimension
-        convolutions = nn.Sequential(
-            nn.Conv2d(channels, 32, 8, stride=4),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 4, stride=2),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 3),
-            nn.ReLU(),
-            nn.Flatten(),
-        )
-        with torch.no_grad():
-            features = convolutions(torch.zeros(1, channels, height, width)).shape[1]
-        self.net = nn.Sequential(convolutions, nn.Linear(features, dimension))
+        self.net = nature_cnn(observation_shape, dimension)
 
     def forward(self, observations: Tensor) -> Tensor:
         return self.net(observations.movedim(-1, 1).float() / 255)
+
+
+def nature_cnn(observation_shape: Sequence[int], dimension: int) -> nn.Sequential:
+    """The CNN of Mnih et al. (2015), linear at its end: [n, channels, height, width] -> [n, dimension]."""
+    height, width, channels = observation_shape
+    for kernel, stride in ((8, 4), (4, 2), (3, 1)):
+        height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1),
+        nn.ReLU(), nn.Flatten(), nn.Linear(64 * height * width, dimension),
+    )  # fmt: skip
 
 
 def is_pixels(observation_shape: Sequence[int], dtype: DTypeLike) -> bool:

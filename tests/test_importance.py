@@ -1,5 +1,7 @@
 """The objectives, their exact optima, and that training reaches them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from scipy.stats import spearmanr
 
 from lstoc_core.importance import (
     RIDGE,
+    Training,
     _Alias,
     _full_loss,
     _local_optimum,
@@ -24,8 +27,8 @@ from lstoc_core.importance import (
 from lstoc_core.trajectories import TrajectoryStore
 
 OBJECTIVES = ("lstoc", "baseline1", "baseline2")
-SETTLED = {"positives_per_step": 64, "anneal": True}
-FULL = {"full_batch": True, "anneal": True}
+SETTLED = Training(positives_per_step=64, anneal=True)
+FULL = Training(full_batch=True, anneal=True)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -89,20 +92,20 @@ def test_baseline2_optimum_beats_all_single_peaks_and_its_neighbours(stores):
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_training_on_samples_gives_the_order_of_the_exact_optimum(stores, objective):
     exact = scores(*stores, objective=objective, gamma=0.95, exact=True)
-    learned = scores(*stores, objective=objective, gamma=0.95, **SETTLED)
+    learned = scores(*stores, objective=objective, gamma=0.95, training=SETTLED)
     assert spearmanr(exact, learned).statistic >= 0.95
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_all_data_at_once_gives_the_exact_values(stores, objective):
     exact = scores(*stores, objective=objective, gamma=0.95, exact=True)
-    learned = scores(*stores, objective=objective, gamma=0.95, **FULL)
+    learned = scores(*stores, objective=objective, gamma=0.95, training=FULL)
     assert np.allclose(exact - exact.mean(), learned - learned.mean(), atol=0.05)
 
 
 def test_without_the_log_the_best_state_is_the_same(stores):
     exact = scores(*stores, gamma=0.95, exact=True)
-    ratio = scores(*stores, gamma=0.95, log=False, negatives_per_step=8, **SETTLED)
+    ratio = scores(*stores, gamma=0.95, training=replace(SETTLED, log=False, negatives_per_step=8))
     assert ratio.argmax() == exact.argmax()
 
 
@@ -123,15 +126,16 @@ def test_states_that_no_trajectory_visits_have_no_score():
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_networks_that_train_together_are_those_that_train_alone(stores, objective):
     contrasts = [make_contrast(*stores, objective=objective, gamma=gamma) for gamma in (0.8, 0.95)]
-    together = train_importance(contrasts, restarts=3, iterations=30, seed=5)
+    together = train_importance(contrasts, restarts=3, seed=5, training=Training(iterations=30))
     assert together.shape == (2, 3, 16)
-    alone = train_importance(contrasts[1:], restarts=1, iterations=30, seed=5)
+    alone = train_importance(contrasts[1:], restarts=1, seed=5, training=Training(iterations=30))
     assert np.allclose(together[1, 0], alone[0, 0], atol=1e-4)
     assert np.abs(together[1, 0] - together[1, 1]).max() > 0.01
 
 
 def test_the_same_seed_gives_the_same_scores(stores):
-    assert np.array_equal(scores(*stores, seed=3, iterations=50), scores(*stores, seed=3, iterations=50))
+    first, second = (scores(*stores, seed=3, training=Training(iterations=50)) for _ in range(2))
+    assert np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("ids", [3, 7], ids=("fewer ids than rows", "more ids than rows"))
@@ -182,7 +186,7 @@ def test_bad_input(stores):
     with pytest.raises(ValueError, match="no contrast"):
         train_importance([])
     with pytest.raises(ValueError, match="with the log"):
-        scores(positives, negatives, full_batch=True, log=False)
+        scores(positives, negatives, training=Training(full_batch=True, log=False))
     mixed = [make_contrast(*stores), make_contrast(*stores, objective="baseline1")]
     with pytest.raises(ValueError, match="share the objective"):
         train_importance(mixed)

@@ -193,6 +193,7 @@ def test_which_observations_are_pixels():
     assert policy.hidden_size == 256
     sizes = [tuple(p.shape) for p in policy.embed.parameters() if p.ndim > 1]
     assert sizes == [(32, 3, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 64 * 6 * 6)]
+    assert make((36, 36, 1)).pixels, "grey pictures are pictures"
     assert not make((36, 36, 3), np.float32).pixels
     assert not make((10, 10, 3)).pixels, "a small binary view with three channels is not a picture"
     assert make((10, 10, 3), hidden=None).hidden_size == 128
