@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from lstoc_core.plotting import MUTED, PALETTE
+from lstoc_core.plotting import INK, MUTED, PALETTE
 from lstoc_core.runs import RUN_COLUMNS
 from lstoc_core.stats import area_under_curve, interquartile_mean, iqm_interval, on_grid, wilson
 from lstoc_core.tasks import TASKS
@@ -277,6 +277,31 @@ def draw_trajectories(
         ax.scatter([], [], s=22, color=MUTED, marker="D", label="the paper's mean ± (other FSM drawings)"),
     ]
     fig.legend(handles=key[: 2 + paper], loc="outside upper center", ncols=3, fontsize=7)
+    return fig
+
+
+def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]) -> Figure:
+    """How many runs end with exactly the true sequences: a row for each method, a column for each task."""
+    runs = discoveries(table)
+    counts = runs.groupby(["method", "task"]).exact.agg(["sum", "size"]) if len(runs) else pd.DataFrame()
+    fig, ax = plt.subplots(figsize=(2.2 + 0.75 * len(tasks), 0.9 + 0.36 * len(methods)))
+    share = np.full((len(methods), len(tasks)), np.nan)
+    for (y, method), (x, task) in product(enumerate(methods), enumerate(tasks)):
+        if (method, task) not in counts.index:
+            ax.text(x, y, "no runs", ha="center", va="center", fontsize=7, color=MUTED)
+            continue
+        exact, of = counts.loc[(method, task)].astype(int)
+        share[y, x] = exact / of
+        ink = "white" if share[y, x] > 0.6 else INK
+        ax.text(x, y, f"{exact} of {of}", ha="center", va="center", fontsize=8, color=ink)
+    ax.imshow(np.ma.masked_invalid(share), cmap="Blues", vmin=0, vmax=1.2, aspect="auto")
+    ax.set_xticks(range(len(tasks)), [title(task).replace(" Task", "\nTask") for task in tasks], fontsize=8)
+    ax.set_yticks(range(len(methods)), [NAMES[method] for method in methods])
+    ax.set_xticks(np.arange(len(tasks) + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(len(methods) + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", linewidth=2)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
     return fig
 
 
