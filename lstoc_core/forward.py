@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.importance import Objective, scores
+from lstoc_core.importance import PAPER, Objective, Training, scores
 from lstoc_core.logic import FSM
 from lstoc_core.trajectories import TrajectoryStore, after, contains, explained_by
 from lstoc_core.tree import ROOT, SubgoalTree
@@ -49,8 +49,8 @@ class Forward:
     config: ForwardConfig = field(default_factory=ForwardConfig)
     fsm: FSM | None = None
     accept: Accept | None = None
-    representation: NDArray | None = None
-    """o_θ of each observation id [N, d], input of a trained f_ω; None: ids are told apart by bytes."""
+    training: Training = PAPER
+    """How f_ω is trained."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -169,8 +169,8 @@ class Forward:
             gamma=self.config.gamma,
             exact=self.config.exact,
             smoothing=self.config.smoothing,
-            representation=self.representation,
             seed=self.seed + self._tries,
+            training=self.training,
         )
         self.importances.append(importance)
         new = int(np.nanargmax(np.where(candidates, importance, np.nan)))

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lstoc_core.first_occupancy import check_discount, geometric_occupancy
+from lstoc_core.representation import is_pixels
 from lstoc_core.trajectories import TrajectoryStore, first_occupancy
 
 Objective = Literal["lstoc", "baseline1", "baseline2"]
@@ -52,7 +53,7 @@ class Training:
     negatives_per_step: int = 64
     """B: negative states for each positive one; in Baseline 2, negative trajectories of a step."""
     hidden: int = 128
-    """Hidden units; 256 in Crafter."""
+    """Hidden units; 256 for pixels."""
     log: bool = True
     """Maximise the log of the paper's ratio; False: the ratio as printed."""
     anneal: bool = False
@@ -60,9 +61,14 @@ class Training:
     full_batch: bool = False
     """Maximise the expectation over all data in each step, without drawing samples."""
 
+    @classmethod
+    def as_published(cls, observations: NDArray) -> Training:
+        """The paper's for such observations [n, *shape]."""
+        return cls(hidden=256 if is_pixels(observations.shape[1:], observations.dtype) else 128)
+
 
 PAPER = Training()
-"""The paper's training."""
+"""The paper's where observations are not pixels."""
 
 
 @dataclass(frozen=True)

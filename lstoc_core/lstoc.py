@@ -184,7 +184,9 @@ class _Loop:
                 settings = replace(settings, decisive=UNCHECKED * settings.decisive)
             self.method = Guided(settings, accept, None if contrast == "exact" else self._learned, structure)
         elif method == "forward":
-            self.method = Forward(config.forward, self.fsm, self._accept if self.fsm else None, seed=seed)
+            accept = self._accept if self.fsm else None
+            training = Training.as_published(self.env.observations)
+            self.method = Forward(config.forward, self.fsm, accept, training, seed)
         else:
             raise ValueError(f"unknown method {method!r}: choose 'guided' or 'forward'")
         self.phase = "explore"

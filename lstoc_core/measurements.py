@@ -18,6 +18,7 @@ from lstoc_core.discovery import GuidedConfig, guided
 from lstoc_core.envs import InternedVectorEnv, compile_world, make_env, make_vec
 from lstoc_core.envs.wrappers import FlippedLabels, NoisyPixels
 from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.importance import Training
 from lstoc_core.labeling_function import LabelingFunction
 from lstoc_core.labeling_function import accuracy as label_accuracy
 from lstoc_core.lstoc import Discovery, LSTOCConfig, Record, discover, score
@@ -236,7 +237,8 @@ def learned_tree(
     if isinstance(config, GuidedConfig):
         paths = set(guided(store, replace(config, max_length=fsm.longest_path)).paths)
         return prefixes(paths), paths
-    method = Forward(config, fsm, seed=seed)
+    training = Training.as_published(compile_world(task).observations)
+    method = Forward(config, fsm, training=training, seed=seed)
     for _ in range(RESTARTS + 1):
         restarts = method.restarts
         method.advance(store)

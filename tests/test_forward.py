@@ -9,6 +9,7 @@ import torch
 from lstoc_core import forward
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.forward import Forward, ForwardConfig
+from lstoc_core.importance import Training
 from lstoc_core.logic import parse
 from lstoc_core.tasks import make_task
 from lstoc_core.trajectories import TrajectoryStore, random_walks
@@ -257,3 +258,18 @@ def test_what_exploration_is_told(monkeypatch):
     assert told[-1] == ([], set(task.sequences))
     method.tree.work_on(1)
     assert [names(task, path) for path in method.followed] == [("c",)]
+
+
+def test_f_is_trained_as_told(monkeypatch):
+    """In Crafter the paper's f has more units."""
+    asked = []
+
+    def scores(positives, negatives, *, training, **_):
+        asked.append(training)
+        return np.arange(positives.num_ids, dtype=float)
+
+    monkeypatch.setattr(forward, "scores", scores)
+    store = made(*[([0, 1, 2], True)] * 3, *[([0, 1], False)] * 3)
+    Forward(ForwardConfig(threshold=3), training=Training(hidden=256)).advance(store)
+    assert asked
+    assert all(training == Training(hidden=256) for training in asked)

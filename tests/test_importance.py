@@ -195,3 +195,8 @@ def test_bad_input(stores):
     for objective in OBJECTIVES:
         with pytest.raises(ValueError, match="after its start"):
             scores(still, negatives, objective=objective)
+
+
+def test_the_published_sizes_of_the_network():
+    assert Training.as_published(np.zeros((5, 12), np.uint8)).hidden == 128
+    assert Training.as_published(np.zeros((5, 64, 64, 3), np.uint8)) == replace(Training(), hidden=256)
