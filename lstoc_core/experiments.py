@@ -72,6 +72,7 @@ TRAINING_METHODS: dict[str, dict[str, Any]] = {
     "pixels": {"discovery": "guided", "solve": False, "pixel_noise": 3},
     "forward": {"discovery": "forward", "solve": False},
     "forward-exact": {"discovery": "forward", "solve": False, "forward": {"exact": True}},
+    "forward-exact-0.9": {"discovery": "forward", "solve": False, "forward": {"exact": True, "gamma": 0.9}},
     "baseline1": {"discovery": "forward", "solve": False, "forward": {"objective": "baseline1"}},
     "baseline2": {"discovery": "forward", "solve": False, "forward": {"objective": "baseline2"}},
 }
@@ -83,7 +84,7 @@ are wrong. "pixels": no observation repeats, so states are told apart by o_θ an
 CURVES = ("lstoc", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
-FORWARD = ("forward", "forward-exact", "baseline1", "baseline2")
+FORWARD = ("forward", "forward-exact", "forward-exact-0.9", "baseline1", "baseline2")
 DISCOVERIES = ("lstoc", "fixed", *FORWARD)
 _STEP_COST = {"letter": 1, "office": 1, "crafter": 4}
 MEASURE = "lstoc_core.measurements:measure"

@@ -25,6 +25,7 @@ NAMES = {
     "fixed": "fixed exploration policy",
     "forward": "LSTOC as published",
     "forward-exact": "LSTOC as published, exact optimum",
+    "forward-exact-0.9": "LSTOC as published, exact optimum, γ = 0.9",
     "baseline1": "Baseline 1 (no first occupancy)",
     "baseline2": "Baseline 2 (all states)",
     "ppo": "PPO",

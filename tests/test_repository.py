@@ -207,10 +207,16 @@ def test_the_map_holds_all_of_the_paper():
     )
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/decisions.md", "docs/paper_map.md"])
-def test_links_lead_somewhere(document):
-    file = ROOT / document
-    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", file.read_text())
+DOCUMENTS = [ROOT / "README.md", ROOT / "docs" / "decisions.md", ROOT / "docs" / "paper_map.md", *NOTEBOOKS]
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda path: path.stem)
+def test_links_lead_somewhere(file):
+    text = file.read_text()
+    if file.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
     inside = [link for link in links if not link.startswith(("http", "mailto:"))]
     assert not [link for link in inside if not (file.parent / link).exists()]
 
