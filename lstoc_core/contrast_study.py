@@ -7,6 +7,7 @@ apart: does training reach the optimum of the objective (`agreement`), and does 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import get_args
 
 import matplotlib.pyplot as plt
@@ -21,6 +22,7 @@ from scipy.stats import spearmanr
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.importance import Contrast, Objective, Training, exact_importance, make_contrast, train_importance
 from lstoc_core.plotting import INK, PALETTE, draw_grid
+from lstoc_core.representation import represent, train_representation
 from lstoc_core.tasks import TASKS, Task, make_task
 from lstoc_core.trajectories import TrajectoryStore, earliest_match, first_occupancy, random_walks
 
@@ -71,6 +73,28 @@ def agreement(table: pd.DataFrame) -> pd.DataFrame:
         f = part.pivot(index="id", columns="method", values="f")
         row = {"task": name, "objective": objective, "exact optimum at": verdict(TASKS[name], f[EXACT].to_numpy())}
         rows.append(row | {way: spearmanr(f[way], f[EXACT], nan_policy="omit").statistic for way in TRAINED})
+    return pd.DataFrame(rows)
+
+
+def input_table(stores: Mapping[str, TrajectoryStore], *, gamma: float, seed: int, restarts: int = 10) -> pd.DataFrame:
+    """What f reads, random directions or o_theta, and how well its restarts then agree with the exact optimum.
+
+    Columns: rank correlation over visited states (median and range over restarts), and how many restarts are highest
+    where the optimum is.
+    """
+    rows = []
+    for name, store in stores.items():
+        observations = compile_world(name).observations
+        learned = represent(train_representation(observations, seed=seed), observations)
+        contrast = make_contrast(*split(store), gamma=gamma)
+        exact = exact_importance(contrast, smoothing=SMOOTHING)
+        for (kind, inputs), way in product({"random directions": None, "o_θ": learned}.items(), (PAPER, SETTLED)):
+            trained = train_importance([contrast], inputs, restarts=restarts, seed=seed, training=TRAINED[way])[0]
+            correlation = [spearmanr(f, exact, nan_policy="omit").statistic for f in trained]
+            low, median, high = np.quantile(correlation, [0, 0.5, 1])
+            row = {"task": name, "f reads": kind, "training": way, "median": median, "low": low, "high": high}
+            agree = sum(np.nanargmax(f) == np.nanargmax(exact) for f in trained)
+            rows.append(row | {"highest where the optimum is": f"{agree} of {restarts}"})
     return pd.DataFrame(rows)
 
 

@@ -58,6 +58,14 @@ def test_trained_and_exact_importance_in_one_table(store):
     plt.close(contrast_study.temporal_figure(table))
 
 
+def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):
+    table = contrast_study.input_table({"letter-1": store}, gamma=0.95, seed=0, restarts=3)
+    assert len(table) == 2 * 2
+    settled = table[table.training == SETTLED]
+    assert (settled["low"] > 0.9).all()
+    assert (table[table.training == PAPER]["high"].to_numpy() < settled["low"].to_numpy()).all()
+
+
 def test_small_study_and_its_figure():
     sizes = {"gammas": [0.9], "horizons": [100], "positives": [3]}
     table = contrast_study.order_study(layouts=2, trajectories=400, seed=0, **sizes)
