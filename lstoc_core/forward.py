@@ -26,6 +26,8 @@ Accept = Callable[[Sequence[tuple[int, ...]]], bool]
 class ForwardConfig:
     """Settings of Algorithms Main, LSTOC and Contrastive."""
 
+    epsilon: float = 0.5
+    """ε: probability of a random action while trajectories are collected."""
     threshold: int = 80
     """N_T: unexplained successes conditioned on the working node that start a discovery there."""
     increment: int = 20

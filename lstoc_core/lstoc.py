@@ -171,8 +171,9 @@ class _Loop:
         self.fsm = fsm or (task.formula.fsm() if isinstance(task, Task) else None)
         self.env = _vectorised(task, config.num_envs, seed)
         rewards = RewardConfig(config.success, config.explained, config.progress, config.bonus, rearm=config.rearm)
-        shares = math.gcd(self.env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
-        self.learner = PPO(self.env, replace(config.ppo, minibatches=shares), seed=seed, rewards=rewards)
+        ppo = replace(config.ppo, epsilon=config.forward.epsilon) if method == "forward" else config.ppo
+        shares = math.gcd(self.env.num_envs, ppo.minibatches)  # a single environment is one minibatch
+        self.learner = PPO(self.env, replace(ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
         if method == "guided":
             settings, accept = config.guided, None
@@ -261,7 +262,12 @@ class _Loop:
             return
         self.stopped = (len(store), int(store.labels.sum()), self.learner.env_steps)
         self.phase = "solve"
-        self.pursuit = Pursuit(self.learner, self.method.paths, self.config.pursuit)
+        self.pursuit = self._pursue()
+
+    def _pursue(self) -> Pursuit:
+        """The solve phase; what the published method adds in randomness is for exploration only."""
+        self.learner.config = replace(self.learner.config, epsilon=self.config.ppo.epsilon)
+        return Pursuit(self.learner, self.method.paths, self.config.pursuit)
 
     def _mend(self) -> None:
         """Pay more for looking around, and less for what is known, the longer nothing new has come."""
@@ -380,7 +386,7 @@ class _Loop:
         self.learner.load(directory / state["learner"])
         self.method.load_state_dict(state["method"], self.learner.store)
         if state["pursuit"] is not None:
-            self.pursuit = Pursuit(self.learner, self.method.paths, self.config.pursuit)
+            self.pursuit = self._pursue()
             self.pursuit.load_state_dict(state["pursuit"])
         self.phase, self.missing, self._next_look = state["phase"], state["missing"], state["next_look"]
         self.stopped = tuple(state["stopped"]) if state["stopped"] else None

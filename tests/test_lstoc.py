@@ -121,6 +121,17 @@ def test_the_papers_method_through_the_same_loop():
     assert [event for event, *_ in found.tree.events] == ["expand", "work", "satisfying", "work", "explored"]
 
 
+def test_the_papers_randomness_is_for_exploration_only():
+    config = replace(SMALL, forward=replace(SMALL.forward, threshold=20, exact=True))
+    explored = run(tiny("a"), method="forward", config=config, max_steps=1)
+    assert not explored.finished
+    assert explored.learner.config.epsilon == 0.5
+    solving = run(tiny("a"), method="forward", config=config, solve=True)
+    assert solving.finished
+    assert solving.learner.config.epsilon == SMALL.ppo.epsilon
+    assert run(tiny("a"), max_steps=1).learner.config.epsilon == SMALL.ppo.epsilon
+
+
 def test_the_fsm_is_consulted_when_nothing_new_has_come_for_long(monkeypatch):
     judge = Guided.advance
 
