@@ -302,6 +302,7 @@ def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]
     ax.set_yticks(np.arange(len(methods) + 1) - 0.5, minor=True)
     ax.grid(which="minor", color="white", linewidth=2)
     ax.tick_params(which="both", length=0)
+    ax.xaxis.tick_top()
     ax.spines[:].set_visible(False)
     return fig
 
