@@ -27,7 +27,7 @@ class ForwardConfig:
     """Settings of Algorithms Main, LSTOC and Contrastive."""
 
     epsilon: float = 0.5
-    """ε: probability of a random action while trajectories are collected."""
+    """ε: probability of a random action while `lstoc.discover` explores, in place of `PPOConfig.epsilon`."""
     threshold: int = 80
     """N_T: unexplained successes conditioned on the working node that start a discovery there."""
     increment: int = 20

@@ -10,11 +10,12 @@ from itertools import product
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from lstoc_core.plotting import INK, MUTED, PALETTE
+from lstoc_core.plotting import MUTED, PALETTE
 from lstoc_core.runs import RUN_COLUMNS
 from lstoc_core.stats import area_under_curve, interquartile_mean, iqm_interval, on_grid, wilson
 from lstoc_core.tasks import TASKS
@@ -283,27 +284,22 @@ def draw_trajectories(
 
 def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]) -> Figure:
     """How many runs end with exactly the true sequences: a row for each method, a column for each task."""
-    runs = discoveries(table)
-    counts = runs.groupby(["method", "task"]).exact.agg(["sum", "size"]) if len(runs) else pd.DataFrame()
+    runs = discoveries(table).astype({"exact": float})
+    exact, of = (
+        runs.pivot_table("exact", "method", "task", aggfunc=count).reindex(index=methods, columns=tasks)
+        for count in ("sum", "count")
+    )
     fig, ax = plt.subplots(figsize=(2.2 + 0.75 * len(tasks), 0.9 + 0.36 * len(methods)))
-    share = np.full((len(methods), len(tasks)), np.nan)
-    for (y, method), (x, task) in product(enumerate(methods), enumerate(tasks)):
-        if (method, task) not in counts.index:
-            ax.text(x, y, "no runs", ha="center", va="center", fontsize=7, color=MUTED)
-            continue
-        exact, of = counts.loc[(method, task)].astype(int)
-        share[y, x] = exact / of
-        ink = "white" if share[y, x] > 0.6 else INK
-        ax.text(x, y, f"{exact} of {of}", ha="center", va="center", fontsize=8, color=ink)
-    ax.imshow(np.ma.masked_invalid(share), cmap="Blues", vmin=0, vmax=1.2, aspect="auto")
-    ax.set_xticks(range(len(tasks)), [title(task).replace(" Task", "\nTask") for task in tasks], fontsize=8)
-    ax.set_yticks(range(len(methods)), [NAMES[method] for method in methods])
-    ax.set_xticks(np.arange(len(tasks) + 1) - 0.5, minor=True)
-    ax.set_yticks(np.arange(len(methods) + 1) - 0.5, minor=True)
-    ax.grid(which="minor", color="white", linewidth=2)
-    ax.tick_params(which="both", length=0)
+    words = exact.map("{:.0f}".format) + of.map(" of {:.0f}".format)
+    style = {"cmap": "Blues", "vmin": 0, "vmax": 1.2, "cbar": False, "linewidths": 2}
+    seaborn.heatmap((exact / of).astype(float), annot=words, fmt="", annot_kws={"fontsize": 8}, ax=ax, **style)
+    for y, x in np.argwhere(of.isna()):
+        ax.text(x + 0.5, y + 0.5, "no runs", ha="center", va="center", fontsize=7, color=MUTED)
+    ax.set_xticklabels([title(task).replace(" Task", "\nTask") for task in tasks])
+    ax.set_yticklabels([NAMES[method] for method in methods], rotation=0)
+    ax.set(xlabel="", ylabel="")
+    ax.tick_params(length=0)
     ax.xaxis.tick_top()
-    ax.spines[:].set_visible(False)
     return fig
 
 
