@@ -4,7 +4,8 @@ The label is exact, so a sequence h of key states is satisfying if and only if n
 fails. Trajectories that do are the *refuters* of h. Starting from the state on which successes end, one key state after
 the other is inserted into h where it best separates the successes that contain h from the refuters of h, until no
 refuter is left; then whatever can be removed without admitting a refuter is removed. Successes that contain none of the
-sequences found so far are unexplained and ask for another branch.
+sequences found so far are unexplained and ask for another branch. Given an FSM, it is finished when the trajectories
+prove its answer (`answers`).
 
 Two more facts are used. An episode ends at its first success, so a success without its last step is a failure, and an
 especially good counterexample: it visits the same places. And data may leave several answers open: a *rival* of h has
@@ -19,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.evidence import Counts, Evidence, Path, Word
+from lstoc_core.answers import TooManyTries, Word, answers, proved
+from lstoc_core.evidence import Counts, Evidence, Path
 from lstoc_core.trajectories import TrajectoryStore, earliest_match, explained_by, segment_counts, segments
 
 Contrast = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
@@ -299,9 +301,7 @@ class _Guided(Evidence):
         """States that could stand at `index` of the path in at least `enough` of the successes, and in how many."""
         if len(successes) < enough:
             return []
-        covered = segment_counts(
-            self.positives, *self.slot(self.positives, path[:index], path[index + 1 :], successes), self.num_ids
-        )
+        covered = self.visits(self.positives, path[:index], path[index + 1 :], successes)
         covered[path[index]] = 0
         states = np.flatnonzero(covered >= enough)
         return [(int(state), int(covered[state])) for state in states[np.argsort(-covered[states], kind="stable")]]
@@ -327,13 +327,12 @@ def _no_repeat(path: Path) -> bool:
 class Guided:
     """The guided method over a growing set of trajectories: decides by itself when it has seen enough.
 
-    accept: whether sequences have the structure of a given FSM. Without one, a set of sequences that is decided and
-    explains every success is final once the number of trajectories has doubled since it was first found.
-    structure: the minimal sequences of that FSM, for `consult`.
+    structure: the minimal sequences of an FSM. Then it is finished when one answer alone agrees with the trajectories.
+    Without one, a set of sequences that is decided and explains every success is final once the number of trajectories
+    has doubled since it was first found.
     """
 
     config: GuidedConfig = field(default_factory=GuidedConfig)
-    accept: Callable[[Sequence[Path]], bool] | None = None
     contrast: Contrast | None = None
     structure: Sequence[Word] = ()
 
@@ -364,29 +363,31 @@ class Guided:
 
     def advance(self, store: TrajectoryStore) -> str:
         """Judge all trajectories anew. Returns what is missing, in words; empty when finished."""
-        before = self.paths
-        self.findings = guided(store, self.config, self.contrast)
+        before, search = self.paths, _Guided(store, self.config, self.contrast)
+        self.findings = search.findings()
+        missing = self._prove(search) if self.structure else self.findings.missing
         if self.paths != before:
             self._since = len(store)
-        missing = self.findings.missing
-        if not missing and self.accept is not None and not self.accept(self.paths):
-            missing = f"{len(self.paths)} sequences are decided, but the FSM has another structure"
-        elif not missing and self.accept is None and len(store) < 2 * self._since:
+        if not missing and not self.structure and len(store) < 2 * self._since:
             missing = f"another branch may show until {2 * self._since} trajectories"
         self.finished = not missing
         return missing
 
-    def consult(self, store: TrajectoryStore) -> bool:
-        """Let the FSM choose where the trajectories do not: finished, if one answer of its structure fits them.
-
-        Sequences that are decided are kept, as far as they fit into the structure.
-        """
-        search = _Guided(store, self.config, self.contrast)
-        answers = search.completions(self.explained, self.structure, self.config.decisive)
-        if len(answers) == 1 and (self.accept is None or self.accept(answers[0])):
-            self.findings = replace(self.findings, sequences=tuple(search.judge(answers[0])), unexplained=0, pursued=())
-            self.finished = True
-        return self.finished
+    def _prove(self, search: _Guided) -> str:
+        """Take the one answer of the FSM's structure that agrees with the trajectories; else, what leaves it open."""
+        try:
+            found = answers(search, self.structure, limit=2)
+        except TooManyTries as error:
+            return self.findings.missing or str(error)
+        if proved(found, self.structure):
+            judged = tuple(search.judge(found[0]))
+            self.findings = replace(self.findings, sequences=judged, unexplained=0, pursued=())
+            return ""
+        if not found:
+            return "no way to give the FSM's names to states agrees with all trajectories"
+        if len(found) == 1:
+            return self.findings.missing or f"{_shown(found[0])} explain every success; the FSM has more sequences"
+        return self.findings.missing or f"{_shown(found[0])} and {_shown(found[1])} both agree with all trajectories"
 
     def state_dict(self) -> dict[str, Any]:
         """What the next judgement depends on, in plain values."""
@@ -404,6 +405,10 @@ class Guided:
             findings["unexplained"],
             _nested_tuple(findings["pursued"]),
         )
+
+
+def _shown(paths: Sequence[Path]) -> str:
+    return " | ".join(str(list(path)) for path in paths)
 
 
 def _nested_tuple(value: Any) -> Any:

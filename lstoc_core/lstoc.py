@@ -66,8 +66,7 @@ class LSTOCConfig:
     """The bonus counts afresh whenever the agent advances along a known sequence."""
     patience: int | None = 1000
     """Trajectories without any news after which exploration counts as collapsed: the bonus doubles, at most twice, and
-    explained successes pay half as much, until there is news; and the FSM may choose where the trajectories do not
-    (`Guided.consult`). None: never."""
+    explained successes pay half as much, until there is news. None: never."""
     first_positives: int = 3
     """Successes before the first discovery."""
     growth: float = 1.03
@@ -176,14 +175,12 @@ class _Loop:
         self.learner = PPO(self.env, replace(ppo, minibatches=shares), seed=seed, rewards=rewards)
         self.method: Guided | Forward
         if method == "guided":
-            settings, accept = config.guided, None
-            structure: Sequence[tuple[str, ...]] = ()
             if self.fsm:
-                settings, accept = replace(settings, max_length=self.fsm.longest_path), self._accept
-                structure = self.fsm.minimal_sequences()
-            else:  # with no FSM to check the answer against, only more successes can
-                settings = replace(settings, decisive=UNCHECKED * settings.decisive)
-            self.method = Guided(settings, accept, None if contrast == "exact" else self._learned, structure)
+                settings = replace(config.guided, max_length=self.fsm.longest_path)
+            else:  # with no FSM to prove the answer by, only more successes can support it
+                settings = replace(config.guided, decisive=UNCHECKED * config.guided.decisive)
+            structure = self.fsm.minimal_sequences() if self.fsm else ()
+            self.method = Guided(settings, None if contrast == "exact" else self._learned, structure)
         elif method == "forward":
             accept = self._accept if self.fsm else None
             training = Training.as_published(self.env.observations)
@@ -255,8 +252,6 @@ class _Loop:
         store, rewards = self.learner.store, self.learner.rewards
         self._next_look = len(store) * self.config.growth
         self.missing = self.method.advance(store)
-        if self.missing and self._silence() and isinstance(self.method, Guided) and self.method.consult(store):
-            self.missing = ""
         if not self.method.finished:
             rewards.set_sequences(self.method.followed, self.method.explained)
             return

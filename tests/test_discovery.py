@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from lstoc_core.discovery import Guided, GuidedConfig, guided
 from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.evidence import MAX_ANSWERS, Evidence
 from lstoc_core.logic import parse
 from lstoc_core.tasks import make_task
 from lstoc_core.trajectories import TrajectoryStore, random_walks
@@ -141,12 +140,6 @@ def test_without_an_fsm_it_waits_for_other_branches():
     assert method.finished
 
 
-def test_a_structure_that_does_not_fit_is_refused():
-    method = Guided(accept=lambda paths: False)
-    assert "another structure" in method.advance(walks(small_task("a;b"), 1000))
-    assert not method.finished
-
-
 def test_nothing_to_learn_from():
     assert guided(TrajectoryStore(3)).missing == "no success was seen"
     store = TrajectoryStore(3)
@@ -162,88 +155,3 @@ def test_fsm_of_the_formula_bounds_the_length():
     assert findings.paths == ()
     assert "unexplained" in findings.missing
     assert findings.pursued
-
-
-# --- the structure of an FSM ------------------------------------------------------------------------------------------
-
-
-def stored(successes, failures, num_ids):
-    store = TrajectoryStore(num_ids)
-    for trajectories, label in ((successes, True), (failures, False)):
-        for ids in trajectories:
-            store.append_flat(np.array(ids, np.int32), np.array([len(ids)]), np.array([label]))
-    return store
-
-
-def within(path, trajectory):
-    rest = iter(trajectory[1:])
-    return all(key in rest for key in path)
-
-
-def all_completions(successes, failures, anchors, structure, num_ids, decisive):
-    """Every way to name the states, tried out."""
-    failures = [*failures, *(ids[:-1] for ids in successes)]
-    names = sorted({name for word in structure for name in word})
-    answers = {}
-    for states in itertools.permutations(range(num_ids), len(names)):
-        named = dict(zip(names, states, strict=True))
-        paths = tuple(sorted(tuple(named[name] for name in word) for word in structure))
-        explaining = [[path for path in paths if within(path, ids)] for ids in successes]
-        if (
-            all(explaining)
-            and not any(within(path, ids) for path in paths for ids in failures)
-            and all(explaining.count([path]) >= decisive for path in paths)
-        ):
-            answers[paths] = len(set(anchors) & set(paths))
-    most = max(answers.values(), default=0)
-    return sorted(paths for paths, count in answers.items() if count == most > 0)
-
-
-STRUCTURES = [
-    (("a", "b"), ("b", "c", "a")),
-    (("a", "b"), ("c", "d")),
-    (("a", "b", "d"), ("a", "c", "a", "d")),
-    (("a", "d"), ("b", "d"), ("c", "d")),
-]
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    st.integers(0, 2**16),
-    st.sampled_from([6, 12, 40]),
-    st.sampled_from(STRUCTURES),
-    st.integers(1, 2),
-    st.integers(0, 3),
-)
-def test_completions_are_those_of_trying_out_all_names(seed, count, structure, decisive, extra):
-    """State 5 comes right before another one, always, so that there may be several answers."""
-    rng = np.random.default_rng(seed)
-    states = rng.permutation(5).tolist()
-    truth = [tuple(states["abcd".index(name)] for name in word) for word in structure]
-    successes, failures = [], []
-    for ids in rng.integers(0, 5, (count, 14)).tolist():
-        ids = [each for state in ids for each in ((5, state) if state == states[seed % 4] else (state,))]
-        ends = [end for end in range(2, len(ids) + 1) if any(within(path, ids[:end]) for path in truth)]
-        (successes if ends else failures).append(ids[: ends[0]] if ends else ids)
-    anchors = [*truth[: seed % len(truth)], truth[-1], *[(0, 1), (0, 1, 2), (1, 2, 1, 0)][:extra]]
-    evidence = Evidence(stored(successes, failures, 6))
-    expected = all_completions(successes, failures, anchors, structure, 6, decisive)
-    assert evidence.completions(anchors, structure, decisive) == (expected if len(expected) < MAX_ANSWERS else [])
-
-
-def test_the_fsm_chooses_where_trajectories_do_not():
-    """c;((o;c)|m);d, where whoever comes to c comes by x, and to o by y: the structure excludes x, but not y."""
-    c, m, d, o, x, y, start = range(7)
-    structure = (("c", "m", "d"), ("c", "o", "c", "d"))
-    by_o = [start, x, c, y, o, x, c, d]
-    successes = [[start, c, m, d]] * 5 + [by_o] * 5
-    failures = [[start, c, d], [start, m, d], [start, m, c, d], [start, x, c, m], [start, x, c, o, d]]
-    failures += [[start, y, o, x, c, d], [start, x, m, d]]
-    method = Guided(GuidedConfig(max_length=4), structure=structure)
-    undecided = stored(successes, failures, 7)
-    assert "cannot be told from" in method.advance(undecided)
-    assert not method.consult(undecided)
-    decided = stored(successes, [*failures, [start, x, c, y, x, c, d]], 7)
-    assert "cannot be told from" in method.advance(decided)
-    assert method.consult(decided)
-    assert method.paths == ((c, m, d), (c, o, c, d))

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core.discovery import Guided
 from lstoc_core.lstoc import LSTOCConfig, Score
 from lstoc_core.ppo import PPOConfig
 
@@ -130,24 +129,6 @@ def test_the_papers_randomness_is_for_exploration_only():
     assert solving.finished
     assert solving.learner.config.epsilon == SMALL.ppo.epsilon
     assert run(tiny("a"), max_steps=1).learner.config.epsilon == SMALL.ppo.epsilon
-
-
-def test_the_fsm_is_consulted_when_nothing_new_has_come_for_long(monkeypatch):
-    judge = Guided.advance
-
-    def never_satisfied(method, store):
-        judge(method, store)
-        method.finished = False
-        return "something"
-
-    monkeypatch.setattr(Guided, "advance", never_satisfied)
-    task = tiny("a;b")
-    found = run(task, config=replace(SMALL, patience=200))
-    assert found.finished
-    assert found.missing == ""
-    assert lstoc.score(found, task).exact
-    assert found.trajectories > 200
-    assert not run(task, config=replace(SMALL, patience=None), max_steps=2 * found.env_steps).finished
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():

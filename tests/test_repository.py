@@ -18,7 +18,7 @@ LAYERS = [
     *("paths", "plotting", "stats", "executors", "provenance", "gallery"),
     *("fsm", "logic", "maps", "tasks", "envs", "diagrams"),
     *("trajectories", "first_occupancy", "representation", "importance", "contrast_study"),
-    *("policy", "rewards", "ppo", "pursuit", "tree", "evidence", "discovery", "forward", "growth"),
+    *("policy", "rewards", "ppo", "pursuit", "tree", "evidence", "answers", "discovery", "forward", "growth"),
     *("labeling_program", "labeling_search", "labeling", "labeling_function", "lstoc"),
     *("runs", "measurements", "experiments", "results", "reproduce", "cli", "__main__"),
 ]
