@@ -52,8 +52,6 @@ class _Search:
     def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
         self.evidence, self.structure = evidence, structure
         self.positives, self.failures = evidence.positives, evidence.failures
-        self.wrong = evidence.tolerated(len(self.failures))
-        """Successes that may be none."""
         self.tried = 0
         self.done: set[frozenset[tuple[str, int]]] = set()
         """Names that were worked out: the same ones come up for one success and for another."""
@@ -68,11 +66,11 @@ class _Search:
         if any(self.evidence.admits(path) for path in paths):
             return
         rest = np.flatnonzero(~explained_by(self.positives, paths))
-        if len(rest) <= self.wrong:
+        if len(rest) <= self.evidence.doubtful:
             yield tuple(sorted(paths))
             return
         short = rest[np.argsort(self.positives.lengths[rest], kind="stable")]
-        for success in short[: self.wrong + 1]:  # one of so many is a success indeed
+        for success in short[: self.evidence.doubtful + 1]:  # one of so many is a success indeed
             for word in sorted(open_, key=lambda word: len(set(word) - names.keys())):
                 for more in self._namings(names, word, success, rest, open_):
                     yield from self.answers(more)
@@ -91,7 +89,7 @@ class _Search:
         possible = self._possible(place == len(word) - 1, slot, success)
         if name in shared:  # each of the open sequences needs it
             slot_of_all = slot if len(open_) == 1 else ((), ())
-            possible &= self.evidence.visits(self.positives, *slot_of_all, rest) >= len(rest) - self.wrong
+            possible &= self.evidence.visits(self.positives, *slot_of_all, rest) >= len(rest) - self.evidence.doubtful
         if len(free) == word.count(name) == 1 and possible.any():
             refuters = self.evidence.visits(self.failures, *slot, np.arange(len(self.failures)))
             possible &= refuters <= self.evidence.tolerated(refuters + len(self.positives))

@@ -147,7 +147,7 @@ class _Guided(Evidence):
         paths: list[Path] = []
         pursued: tuple[Path, ...] = ()
         unexplained = np.arange(len(self.positives))
-        while len(unexplained) > self.tolerated(len(self.failures)):
+        while len(unexplained) > self.doubtful:
             best, pursued = self._search(unexplained)
             if best is None:
                 break
@@ -158,7 +158,7 @@ class _Guided(Evidence):
             unexplained = rest
         unexplained = np.flatnonzero(~explained_by(self.positives, paths))
         pursued = tuple(path for path in pursued if path not in paths) if len(unexplained) else ()
-        open_ = len(unexplained) if len(unexplained) > self.tolerated(len(self.failures)) else 0
+        open_ = len(unexplained) if len(unexplained) > self.doubtful else 0
         return Findings(tuple(self.judge(paths)), len(self.positives), open_, pursued)
 
     def steps_to(self, path: Path) -> tuple[Step, ...]:

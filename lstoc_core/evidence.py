@@ -28,6 +28,8 @@ class Evidence:
         self.num_ids, self.prompt, self.noise = store.num_ids, prompt, noise
         self.positives = store.select(store.positives)
         self.failures = store.select(store.negatives)
+        self.doubtful = self.tolerated(len(self.failures))
+        """Successes that may be none."""
         if prompt and len(self.positives):
             kept = np.ones(self.positives.size, np.bool_)
             kept[self.positives.offsets[1:] - 1] = False
