@@ -17,8 +17,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from lstoc_core.answers import TooManyTries, answers, proved
 from lstoc_core.discovery import Step
 from lstoc_core.envs import World, compile_world
+from lstoc_core.evidence import Evidence
 from lstoc_core.forward import Forward
 from lstoc_core.fsm import FSM
 from lstoc_core.plotting import INK, MUTED, PALETTE, RED, draw_grid, draw_tree, same_scale
@@ -222,6 +224,42 @@ def comparison_figure(
     return fig
 
 
+# --- what the trajectories leave open ---------------------------------------------------------------------------------
+
+
+def answers_figure(task: Task, store: TrajectoryStore, sizes: Sequence[int]) -> Figure:
+    """Where the answers that agree with the first trajectories put key states, for growing numbers of trajectories."""
+    world, structure = compile_world(task), task.formula.fsm().minimal_sequences()
+    fig, axes = plt.subplots(1, len(sizes), figsize=(2.1 * len(sizes), 2.6), squeeze=False)
+    for ax, size in zip(axes.flat, sizes, strict=True):
+        part = store.select(np.arange(size))
+        try:
+            found = answers(Evidence(part), structure)
+            text = f"{len(found):,} answer{'s' * (len(found) != 1)}"
+            if any(len(answer) < len(structure) for answer in found):
+                text = "a branch is unseen"
+        except TooManyTries:
+            found, text = [], "too many to try out"
+        share = np.zeros(world.num_observations)
+        for answer in found:
+            share[list({key for path in answer for key in path})] += 1 / len(found)
+        _heat(ax, world, share)
+        ax.set_title(f"{size} trajectories,\n{len(part.positives)} successes: {text}", fontsize=8.5)
+    return fig
+
+
+def proved_after(task: Task, store: TrajectoryStore, every: int) -> float:
+    """The first of so many trajectories, in steps of `every`, that prove the answer; nan if all of them do not."""
+    structure = task.formula.fsm().minimal_sequences()
+    for size in range(every, len(store) + 1, every):
+        try:
+            if proved(answers(Evidence(store.select(np.arange(size))), structure, limit=2), structure):
+                return size
+        except TooManyTries:
+            continue
+    return float("nan")
+
+
 def corridor_figure(
     world: World, importance: NDArray[np.floating], admitted: Mapping[str, int], bottleneck: int
 ) -> Figure:
@@ -245,7 +283,9 @@ def _added(before: Sequence[int], after: Sequence[int]) -> int:
     return after[index]
 
 
-def _heat(ax: Axes, world: World, values: NDArray[np.floating], *, chosen: int, path: Sequence[int] = ()) -> None:
+def _heat(
+    ax: Axes, world: World, values: NDArray[np.floating], *, chosen: int | None = None, path: Sequence[int] = ()
+) -> None:
     """Values per observation id on the map; the chosen state framed in red, those of the path in orange."""
     ax.axis("on")
     walls = np.ones(world.size[::-1], np.bool_)
@@ -255,7 +295,7 @@ def _heat(ax: Axes, world: World, values: NDArray[np.floating], *, chosen: int, 
     for symbol in world.task.formula.symbols:
         x, y = world.task.positions[symbol]
         ax.text(x, y, symbol, ha="center", va="center_baseline", fontsize=8, color=INK, bbox=box)
-    for key, colour in [*((key, ORANGE) for key in path), (chosen, RED)]:
+    for key, colour in [*((key, ORANGE) for key in path), *((key, RED) for key in (chosen,) if key is not None)]:
         x, y = place(world, key)
         ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=colour, linewidth=2, zorder=4))
 
