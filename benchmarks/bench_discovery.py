@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from lstoc_core.discovery import GuidedConfig, guided
+from lstoc_core.discovery import Guided, GuidedConfig
 from lstoc_core.envs import compile_world, make_vec
 from lstoc_core.forward import Forward, ForwardConfig
 from lstoc_core.tasks import TASKS, Task
@@ -32,8 +32,11 @@ Paths = tuple[tuple[int, ...], ...]
 
 
 def by_guided(store: TrajectoryStore, task: Task) -> tuple[Paths, str]:
-    findings = guided(store, GuidedConfig(max_length=task.formula.fsm().longest_path))
-    return findings.paths, findings.missing
+    """Contrast, and the proof that no other answer agrees."""
+    fsm = task.formula.fsm()
+    method = Guided(GuidedConfig(max_length=fsm.longest_path), structure=fsm.minimal_sequences())
+    missing = method.advance(store)
+    return method.paths, missing
 
 
 def by_forward(exact: bool) -> Callable[[TrajectoryStore, Task], tuple[Paths, str]]:

@@ -43,7 +43,7 @@ class GuidedConfig:
     noise: float = 0.0
     """Share of labels that may be flipped. 0: labels are exact."""
     prompt: bool = True
-    """Episodes end at their first success. False: the label speaks of the episode as a whole."""
+    """Episodes end at their first success, flipped label or not. False: the label speaks of the episode as a whole."""
     beam: int = 3
     """Hypotheses pursued at a time."""
     slack: int = 3
@@ -312,8 +312,9 @@ class _Guided(Evidence):
         return _Hypothesis(path, parent.support[within], parent.refuters[refuting], parent, separation)
 
     def _refuted(self, hypothesis: _Hypothesis) -> bool:
-        followers = len(hypothesis.support) + len(hypothesis.refuters)
-        return not hypothesis.path or len(hypothesis.refuters) > self.tolerated(followers)
+        return not hypothesis.path or (
+            len(hypothesis.refuters) > 0 and (not self.noise or self.admits(hypothesis.path))
+        )
 
     def _needed(self, successes: Counts) -> int:
         return max(self.config.min_support, int(np.ceil(self.config.min_share * len(successes))))

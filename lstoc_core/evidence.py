@@ -20,7 +20,8 @@ Number = TypeVar("Number", int, Counts)
 class Evidence:
     """Successes and failures of a store.
 
-    prompt: episodes end at their first success, so that a success without its last step is a failure, too.
+    prompt: episodes end at their first success, whatever their label says then. So none has succeeded before its last
+    step: a success without it is a failure, too, and of a failure with a wrong label only the last step is in doubt.
     noise: share of labels that may be wrong.
     """
 
@@ -30,11 +31,14 @@ class Evidence:
         self.failures = store.select(store.negatives)
         self.doubtful = self.tolerated(len(self.failures))
         """Successes that may be none."""
+        self._label_counts_from = self.failures.offsets[1:] - 1 if prompt else self.failures.offsets[:-1]
+        """Flat position in each failure before which it has failed for certain, whatever its label says."""
         if prompt and len(self.positives):
             kept = np.ones(self.positives.size, np.bool_)
             kept[self.positives.offsets[1:] - 1] = False
             lengths = self.positives.lengths - 1
             self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
+            self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(lengths) :])
 
     def supported(self, path: Path, successes: Counts) -> int:
         """How many of the successes contain a path."""
@@ -45,9 +49,14 @@ class Evidence:
         return int((earliest_match(self.failures, path) >= 0).sum())
 
     def admits(self, path: Path) -> bool:
-        """Whether a path admits more failures than noise explains: then it is not satisfying."""
-        refuters = self.refuters(path)
-        return not path or refuters > self.tolerated(refuters + self.supported(path, np.arange(len(self.positives))))
+        """Whether a path admits failures, more than noise explains: then it is not satisfying. The empty one is not."""
+        match = earliest_match(self.failures, path)
+        refuting = match >= 0
+        if not self.noise or (refuting & (match < self._label_counts_from)).any():
+            return not path or bool(refuting.any())
+        refuters = int(refuting.sum())
+        support = self.supported(path, np.arange(len(self.positives)))
+        return not path or refuters > self.tolerated(refuters + support)
 
     def tolerated(self, trials: Number) -> Number:
         """Wrong labels among `trials`, a number or an array, that noise alone exceeds once in a thousand."""

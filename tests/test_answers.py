@@ -116,6 +116,18 @@ def test_wrong_labels_are_tolerated(structure, seed):
     assert truth in answers(Evidence(flipped, noise=0.02), structure)
 
 
+def test_a_wrong_label_leaves_no_doubt_about_what_came_before():
+    """Episodes end at their first success: one that goes on after 1;2 says that 1;2 is not enough, labels or not."""
+    successes = [[0, 1, 2]] * 20
+    mislabelled, going_on = [0, 1, 2], [0, 1, 2, 3]
+    assert Evidence(stored(successes, [mislabelled])).admits((1, 2))
+    assert not Evidence(stored(successes, [mislabelled]), noise=0.02).admits((1, 2))
+    assert Evidence(stored(successes, [going_on]), noise=0.02).admits((1, 2))
+    assert Evidence(stored([*successes, going_on], []), noise=0.02).admits((1, 2))
+    assert not Evidence(stored(successes, [going_on]), noise=0.02, prompt=False).admits((1, 2))
+    assert Evidence(stored(successes, [going_on] * 9), noise=0.02, prompt=False).admits((1, 2))
+
+
 def test_no_success_leaves_everything_open():
     assert answers(Evidence(stored([], [[0, 1, 2]])), (("a", "b"),)) == [()]
 
