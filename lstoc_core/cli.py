@@ -149,6 +149,8 @@ def discover(
         print(f"  sequence {number}: {_arrow(sequence)}   {_arrow(names.get(key, '?') for key in sequence)}")
     if not found.finished:
         print(f"  not finished: {found.missing}")
+    elif method == "guided":
+        print("  proved: no other answer of this structure agrees with all trajectories")
     print(f"  {found.trajectories:,} trajectories, {found.positives:,} of them successful; {found.env_steps:,} steps")
     if solve:
         print(f"  success rate of the policy {found.success_rate:.0%}")

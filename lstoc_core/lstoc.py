@@ -6,7 +6,8 @@
 
 The loop collects trajectories with a recurrent PPO policy, hands all of them to the discovery method now and then, and
 pays the policy to follow what is known and to look around from there. It stops by the method's own judgement, never
-by the truth. Then the same policy goes on to learn the task, paid to follow the discovered sequences (`Pursuit`).
+by the truth: given an FSM, when the trajectories prove the answer. Then the same policy goes on to learn the task, paid
+to follow the discovered sequences (`Pursuit`).
 """
 
 import json
@@ -102,7 +103,8 @@ class Discovery:
     labeling: Labeling | None
     """Names of the key states; None without an FSM, or when the sequences do not fit it."""
     finished: bool
-    """Whether the method came to its own stop within the budget."""
+    """Whether the method came to its own stop within the budget. For "guided" with an FSM and exact labels: whether the
+    trajectories prove the answer."""
     missing: str
     """If not: what it still needed, in words."""
     trajectories: int
