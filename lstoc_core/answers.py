@@ -10,6 +10,7 @@ labels are exact, and no rule that is never wrong stops sooner on the same traje
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lstoc_core.evidence import Counts, Evidence, Path
 from lstoc_core.trajectories import explained_by
@@ -20,8 +21,8 @@ Answer = tuple[Path, ...]
 """The FSM's sequences as paths, sorted. If it has fewer, it is open: these paths explain every success, so that the
 other sequences may lead anywhere, through places never seen if nowhere else."""
 Names = dict[str, int]
-MAX_TRIED = 20_000
-"""States tried out for a name in one search."""
+MAX_WORK = 2_000_000_000
+"""Ids looked at in one search, roughly: some seconds."""
 
 
 class TooManyTries(RuntimeError):
@@ -52,7 +53,8 @@ class _Search:
     def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
         self.evidence, self.structure = evidence, structure
         self.positives, self.failures = evidence.positives, evidence.failures
-        self.tried = 0
+        self.tries = MAX_WORK // (self.failures.size + 100_000)
+        """States that may still be tried out for a name."""
         self.done: set[frozenset[tuple[str, int]]] = set()
         """Names that were worked out: the same ones come up for one success and for another."""
 
@@ -95,12 +97,12 @@ class _Search:
             possible &= refuters <= self.evidence.tolerated(refuters + len(self.positives))
         possible[list(names.values())] = False
         for state in np.flatnonzero(possible):
-            self.tried += 1
-            if self.tried > MAX_TRIED:
-                raise TooManyTries(f"more than {MAX_TRIED} states were tried out: the trajectories exclude too little")
+            self.tries -= 1
+            if self.tries < 0:
+                raise TooManyTries("the trajectories exclude too little: more answers than can be tried out")
             yield from self._namings({**names, name: int(state)}, word, success, rest, open_)
 
-    def _possible(self, last: bool, slot: tuple[Path, Path], success: int) -> np.ndarray:
+    def _possible(self, last: bool, slot: tuple[Path, Path], success: int) -> NDArray[np.bool_]:
         """States [num_ids] that the success visits in the slot; the last of a sequence is where it ends."""
         if last and self.evidence.prompt:
             return np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]

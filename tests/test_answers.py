@@ -134,7 +134,7 @@ def test_no_success_leaves_everything_open():
 
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch):
     _, successes, failures = episodes(0, 40, STRUCTURES[2])
-    monkeypatch.setattr(answers_module, "MAX_TRIED", 1)
+    monkeypatch.setattr(answers_module, "MAX_WORK", 1)
     with pytest.raises(TooManyTries, match="exclude too little"):
         answers(Evidence(stored(successes, failures)), STRUCTURES[2])
     method = Guided(structure=STRUCTURES[2])
