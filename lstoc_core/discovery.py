@@ -386,9 +386,12 @@ class Guided:
             return ""
         if not found:
             return "no way to give the FSM's names to states agrees with all trajectories"
-        if len(found) == 1:
-            return self.findings.missing or f"{_shown(found[0])} explain every success; the FSM has more sequences"
-        return self.findings.missing or f"{_shown(found[0])} and {_shown(found[1])} both agree with all trajectories"
+        opened = [answer for answer in found if len(answer) < len(self.structure)]
+        if opened:
+            open_ = f"{_shown(opened[0])} can explain every success; the FSM has more sequences"
+        else:
+            open_ = f"{_shown(found[0])} and {_shown(found[1])} both agree with all trajectories"
+        return self.findings.missing or open_
 
     def state_dict(self) -> dict[str, Any]:
         """What the next judgement depends on, in plain values."""
