@@ -36,7 +36,7 @@ from lstoc_core.pursuit import Pursuit, PursuitConfig
 from lstoc_core.representation import represent
 from lstoc_core.rewards import RewardConfig
 from lstoc_core.tasks import TASKS, Task
-from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.trajectories import TrajectoryStore, segment_counts
 from lstoc_core.tree import SubgoalTree
 
 Method = Literal["guided", "forward"]
@@ -44,6 +44,8 @@ EnvLike = Task | str | gymnasium.Env | Callable[[], gymnasium.Env] | InternedVec
 Record = dict[str, Any]
 UNCHECKED = 6
 """How many times more successes decide a sequence when no FSM says what the answer looks like."""
+LEAST_BONUS = 0.01
+"""First-occupancy bonus of an exploration that has collapsed, if it had none."""
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints."""
 
@@ -66,8 +68,9 @@ class LSTOCConfig:
     rearm: bool = True
     """The bonus counts afresh whenever the agent advances along a known sequence."""
     patience: int | None = 1000
-    """Trajectories without any news after which exploration counts as collapsed: the bonus doubles, at most twice, and
-    explained successes pay half as much, until there is news. None: never."""
+    """Trajectories without any news after which exploration counts as collapsed. Until there is news, the bonus doubles,
+    at most twice, and is paid by the share of the last episodes, a quarter as many, that have missed the observation;
+    explained successes pay half as much. None: never."""
     first_positives: int = 3
     """Successes before the first discovery."""
     growth: float = 1.03
@@ -267,18 +270,23 @@ class _Loop:
         return Pursuit(self.learner, self.method.paths, self.config.pursuit)
 
     def _mend(self) -> None:
-        """Pay more for looking around, and less for what is known, the longer nothing new has come."""
-        config = self.config
+        """Pay for what episodes have missed of late, and less for what is known, when nothing new has come for long."""
+        config, store, rewards = self.config, self.learner.store, self.learner.rewards
         if (self.method.paths, self.missing) != self._news[:2]:
-            self._news = (self.method.paths, self.missing, len(self.learner.store))
+            self._news = (self.method.paths, self.missing, len(store))
         level = self._silence()
-        paid = replace(
-            self.learner.rewards.config,
-            bonus=max(config.bonus, 0.01 * (level > 0)) * 2**level,
-            explained=config.explained / 2**level,
-        )
-        if paid != self.learner.rewards.config:
-            self.learner.rewards.config = paid
+        bonus = max(config.bonus, LEAST_BONUS * (level > 0)) * 2**level
+        paid = replace(rewards.config, bonus=bonus, explained=config.explained / 2**level)
+        if paid != rewards.config:
+            rewards.config = paid
+        rewards.worth = 1 - self._visited() if level else np.empty(0)
+
+    def _visited(self) -> NDArray[np.float64]:
+        """Share of the last episodes that have visited each observation, [num_ids]."""
+        assert self.config.patience is not None
+        store = self.learner.store
+        last = store.select(np.arange(len(store))[-max(1, self.config.patience // 4) :])
+        return segment_counts(last, last.offsets[:-1], last.offsets[1:], store.num_ids) / len(last)
 
     def _silence(self) -> int:
         """How long nothing new has come, in units of patience: 0, 1 or 2."""

@@ -37,7 +37,7 @@ class RewardConfig:
     progress: float = 0.0
     """r_a: the first time in an episode that one more key state of a path has been visited in the path's order."""
     bonus: float = 0.0
-    """Each observation seen for the first time in the episode."""
+    """Each observation seen for the first time in the episode; see `RewardModel.worth`."""
     approach: float = 0.0
     """A step after which the way that is left to the end of a path is shorter than what has been paid for so far. One
     step counts as one, even if it seems to gain more: observations of different places may look the same."""
@@ -127,6 +127,8 @@ class RewardModel:
         self.episodes = RunningEpisodes(num_envs)
         self.finished = (np.empty(0, np.int32), np.empty(0, np.int64))
         """Episodes that ended in the last step in which any did: ids end to end, and lengths."""
+        self.worth = np.empty(0)
+        """Share of the bonus that each observation pays [N]; those beyond pay it all. May be replaced at any time."""
         self._rows = np.arange(num_envs)
         self._depth = np.zeros(num_envs, np.int64)
         self._paid_depth = np.zeros(num_envs, np.int64)
@@ -206,13 +208,16 @@ class RewardModel:
             reward += self._config.approach * nearer
             self._left = np.where(np.isfinite(self._left), self._left - nearer, remaining)
         if self._config.bonus:
-            reward += self._config.bonus * self._mark_seen(ids)
+            reward += self._config.bonus * self._mark_seen(ids) * self._worth_of(ids)
             if advanced is not None and self._config.rearm:
                 self._stamp += advanced
                 self._mark_seen(ids)
         if self._config.quiet and len(self.tree.before_end):
             reward[self._reached[:, self.tree.before_end].any(1)] = 0
         return reward
+
+    def _worth_of(self, ids: Ids) -> NDArray[np.float64] | float:
+        return np.append(self.worth, 1.0)[np.minimum(ids, len(self.worth))] if len(self.worth) else 1.0
 
     def _remaining(self, ids: Ids) -> NDArray[np.float64]:
         """Fewest steps that are left to complete a path [E], from observations `ids`; infinite from nothing, id -1."""
@@ -253,6 +258,7 @@ class RewardModel:
             "paths": [list(path) for path in self.tree.paths],
             "explained": [list(path) for path in self.tree.explained],
             "ways": self.tree.ways,
+            "worth": self.worth,
             "ids": self.episodes.ids[:, : max(1, int(self.episodes.lengths.max()))].copy(),
             "lengths": self.episodes.lengths.copy(),
         }
@@ -261,6 +267,6 @@ class RewardModel:
         """Go on where `state_dict` was taken."""
         if state["ids"].shape[0] != self.num_envs:
             raise ValueError(f"the state is of {state['ids'].shape[0]} environments, this model has {self.num_envs}")
-        self._config = RewardConfig(**state["config"])
+        self._config, self.worth = RewardConfig(**state["config"]), state["worth"]
         self.episodes.ids, self.episodes.lengths = state["ids"].copy(), state["lengths"].copy()
         self.set_sequences(state["paths"], state["explained"], state["ways"])

@@ -243,6 +243,20 @@ def test_a_single_environment_that_stands():
     assert [list(found.key_states[key].observation) for key in found.sequences[0]] == [[0, 4], [4, 0]]
 
 
+def test_an_exploration_that_brings_nothing_new_is_paid_for_what_it_misses():
+    """Cells 0 to 4; nothing ever succeeds, so there is no news. What every episode visits is worth nothing then."""
+    found = run(Never, max_steps=8_000, config=replace(SMALL, patience=40, bonus=0.0))
+    rewards, store = found.learner.rewards, found.store
+    last = [set(store.trajectory(index)[1:].tolist()) for index in range(len(store) - 10, len(store))]
+    missed = [np.mean([key not in visited for visited in last]) for key in range(store.num_ids)]
+    np.testing.assert_allclose(rewards.worth, missed)
+    assert rewards.config.bonus > 0
+    assert rewards.config.explained == SMALL.explained / 4
+    calm = run(Never, max_steps=8_000, config=replace(SMALL, patience=None, bonus=0.0)).learner.rewards
+    assert len(calm.worth) == calm.config.bonus == 0
+    assert calm.config.explained == SMALL.explained
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 

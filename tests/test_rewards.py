@@ -37,13 +37,15 @@ def way_left(visits, here, paths, ways):
     return min((onward(path, at, here) for path, at in reached), default=math.inf)
 
 
-def reference(config, paths, explained, ways, episode, success):
+def reference(config, paths, explained, ways, worth, episode, success):
     """Rewards of one episode (ids, the start first), straight from the definitions."""
     rewards, seen = [], {episode[0]}
     paid_for = way_left([], episode[0], paths, ways)
     for time in range(1, len(episode)):
         before, now, here = episode[1:time], episode[1 : time + 1], episode[time]
-        reward = config.progress * (depth(now, paths) > depth(before, paths)) + config.bonus * (here not in seen)
+        reward = config.progress * (depth(now, paths) > depth(before, paths))
+        if here not in seen:
+            reward += config.bonus * (worth[here] if here < len(worth) else 1)
         seen.add(here)
         left = way_left(now, here, paths, ways)
         if paid_for == math.inf:
@@ -86,6 +88,7 @@ def run(model, streams, lengths, labels, *, between=None):
 ids = st.integers(0, 4)
 path = st.lists(ids, min_size=1, max_size=4).map(tuple)
 number = st.sampled_from([1.0, 2.0, 3.0, 7.0, math.inf])
+some_worth = st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=5).map(np.array)
 some_ways = st.dictionaries(ids, st.lists(number, min_size=1, max_size=5).map(np.array))
 
 
@@ -120,18 +123,19 @@ configs = st.builds(
 )
 
 
-@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs)
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, some_worth, configs)
 @settings(max_examples=150, deadline=None)
-def test_rewards_follow_the_rules(world, paths, explained, ways, config):
+def test_rewards_follow_the_rules(world, paths, explained, ways, worth, config):
     streams, lengths, labels = world
     model = RewardModel(len(streams), config)
+    model.worth = worth
     model.set_sequences(paths, explained, ways)
     got = run(model, *world)
     for stream, parts, marks, mine in zip(streams, lengths, labels, got, strict=True):
         expected = [
             r
             for episode, success in episodes(stream, parts, marks)
-            for r in reference(config, paths, explained, ways, episode, success)
+            for r in reference(config, paths, explained, ways, worth, episode, success)
         ]
         assert mine == expected
 
@@ -156,12 +160,13 @@ def test_sequences_and_config_may_change_within_episodes(world, paths, explained
         assert mine[change - 1 :] == other[change - 1 :]
 
 
-@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs, st.data())
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, some_worth, configs, st.data())
 @settings(max_examples=40, deadline=None)
-def test_a_saved_state_goes_on_the_same(world, paths, explained, ways, config, data):
+def test_a_saved_state_goes_on_the_same(world, paths, explained, ways, worth, config, data):
     change = data.draw(st.integers(1, len(world[0][0]) - 1))
     first = RewardModel(len(world[0]), config)
     first.set_sequences(paths, explained, ways)
+    first.worth = worth
     expected = run(first, *world)
 
     class Swapped:
@@ -171,6 +176,7 @@ def test_a_saved_state_goes_on_the_same(world, paths, explained, ways, config, d
 
         def reset(self, ids):
             self.model.set_sequences(paths, explained, ways)
+            self.model.worth = worth
             self.model.reset(ids)
 
         def step(self, *arguments):
