@@ -68,7 +68,7 @@ class LSTOCConfig:
     rearm: bool = True
     """The bonus counts afresh whenever the agent advances along a known sequence."""
     patience: int | None = 1000
-    """Trajectories without any news after which exploration counts as collapsed. Until there is news, the bonus doubles,
+    """Trajectories without any news after which exploration has collapsed. Until there is news, the bonus doubles,
     at most twice, and is paid by the share of the last episodes, a quarter as many, that have missed the observation;
     explained successes pay half as much. None: never."""
     first_positives: int = 3
