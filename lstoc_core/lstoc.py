@@ -265,8 +265,9 @@ class _Loop:
         self.pursuit = self._pursue()
 
     def _pursue(self) -> Pursuit:
-        """The solve phase; what the published method adds in randomness is for exploration only."""
+        """The solve phase: no randomness of the published method any more, and no pay for what was missed."""
         self.learner.config = replace(self.learner.config, epsilon=self.config.ppo.epsilon)
+        self.learner.rewards.worth = np.empty(0)
         return Pursuit(self.learner, self.method.paths, self.config.pursuit)
 
     def _mend(self) -> None:

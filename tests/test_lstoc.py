@@ -252,6 +252,9 @@ def test_an_exploration_that_brings_nothing_new_is_paid_for_what_it_misses():
     np.testing.assert_allclose(rewards.worth, missed)
     assert rewards.config.bonus > 0
     assert rewards.config.explained == SMALL.explained / 4
+    solving = run(tiny("a;b"), max_steps=150_000, solve=True, config=replace(SMALL, patience=1))
+    assert solving.finished
+    assert len(solving.learner.rewards.worth) == 0
     calm = run(Never, max_steps=8_000, config=replace(SMALL, patience=None, bonus=0.0)).learner.rewards
     assert len(calm.worth) == calm.config.bonus == 0
     assert calm.config.explained == SMALL.explained
