@@ -21,8 +21,14 @@ import numpy as np
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core.first_occupancy import geometric_occupancy
-from lstoc_core.importance import CODE, Contrast, Training, exact_importance, make_contrast, train_importance
+from lstoc_core.discovery.published.importance import (
+    CODE,
+    Contrast,
+    Training,
+    exact_importance,
+    make_contrast,
+    train_importance,
+)
 from lstoc_core.trajectories import (
     TrajectoryStore,
     after,
@@ -32,6 +38,7 @@ from lstoc_core.trajectories import (
     random_walks,
     segment_counts,
 )
+from lstoc_core.trajectories.occupancy import geometric_occupancy
 
 Name = TypeVar("Name", bound=Hashable)
 

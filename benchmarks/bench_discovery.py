@@ -20,11 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 
-from lstoc_core.discovery import Guided, GuidedConfig
-from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.forward import Forward, ForwardConfig
-from lstoc_core.tasks import TASKS, Task
+from lstoc_core.discovery.guided import Guided, GuidedConfig
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.trajectories import TrajectoryStore, random_walks
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import TASKS, Task
 
 TARGET_SECONDS = 3.0
 NAMES = ("letter-1", "letter-2", "letter-3")

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from lstoc_core.envs import make_vec
+from lstoc_core.worlds import make_vec
 
 TARGET_ID_STEPS = 5e6
 TARGET_RATIO = 100

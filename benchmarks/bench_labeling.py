@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from lstoc_core.labeling import label
-from lstoc_core.labeling_program import LabelingProgram, Sequences, mip_solvers
+from lstoc_core.labeling.program import LabelingProgram, Sequences, mip_solvers
 from lstoc_core.logic import FSM, parse
 
 OPEN_SOLVERS = ("HIGHS", "GLPK_MI", "SCIP", "CBC")

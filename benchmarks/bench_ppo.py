@@ -24,9 +24,9 @@ import torch
 
 import lstoc_core as lstoc
 from lstoc_core import paths
-from lstoc_core.envs import make_env
-from lstoc_core.ppo import PPO, PPOConfig
-from lstoc_core.rewards import RewardConfig
+from lstoc_core.policies.ppo import PPO, PPOConfig
+from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.worlds import make_env
 
 ENVS, SEGMENT, EPOCHS = 128, 64, 4
 BATCH = ENVS * SEGMENT

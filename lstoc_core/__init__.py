@@ -13,14 +13,14 @@ from typing import Any
 
 _HOME = {
     "Formula": "logic", "FormulaError": "logic", "FSM": "logic", "parse": "logic",
-    "TASKS": "tasks", "Task": "tasks", "TaskError": "tasks", "make_task": "tasks",
-    "World": "envs", "make_vec": "envs", "compile_world": "envs", "InternedVectorEnv": "envs",
-    "TrajectoryStore": "trajectories",
-    "PPO": "ppo", "PPOConfig": "ppo", "RewardConfig": "rewards",
-    "SubgoalTree": "tree",
+    "TASKS": "worlds.tasks", "Task": "worlds.tasks", "TaskError": "worlds.tasks", "make_task": "worlds.tasks",
+    "World": "worlds", "make_vec": "worlds", "compile_world": "worlds",
+    "InternedVectorEnv": "trajectories.interned", "TrajectoryStore": "trajectories",
+    "PPO": "policies.ppo", "PPOConfig": "policies.ppo", "RewardConfig": "policies.rewards",
+    "SubgoalTree": "discovery.tree",
     "Labeling": "labeling", "LabelingError": "labeling", "label": "labeling", "predict": "labeling",
-    "LabelingFunction": "labeling_function",
-    "Discovery": "lstoc", "KeyState": "lstoc", "LSTOCConfig": "lstoc", "discover": "lstoc", "score": "lstoc",
+    "LabelingFunction": "labeling.recognizer",
+    "Discovery": "loop", "KeyState": "loop", "LSTOCConfig": "loop", "discover": "loop", "score": "scoring",
 }  # fmt: skip
 __all__ = sorted(_HOME)
 __version__ = "0.1.0"
@@ -40,7 +40,7 @@ def _register_environments() -> None:
     from gymnasium.envs.registration import register
 
     for domain in ("Letter", "Office", "Crafter", "Robot", "Rooms"):
-        register(f"lstoc/{domain}-v0", entry_point="lstoc_core.envs:make_env", kwargs={"domain": domain.lower()})
+        register(f"lstoc/{domain}-v0", entry_point="lstoc_core.worlds:make_env", kwargs={"domain": domain.lower()})
 
 
 _register_environments()

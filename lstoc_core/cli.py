@@ -19,7 +19,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from lstoc_core import paths
-from lstoc_core.executors import ONE_THREAD
+from lstoc_core.study.executors import ONE_THREAD
 
 app = tyro.extras.SubcommandApp()
 
@@ -84,7 +84,7 @@ def run(
         keep_stale: Keep finished runs although the code has changed since.
         save: Copy all finished runs of the profile to data/runs, to be committed; old ones there are replaced.
     """
-    from lstoc_core import experiments, runs
+    from lstoc_core.study import cache, experiments
 
     try:
         entry = experiments.experiment(experiment)
@@ -93,7 +93,7 @@ def run(
         raise CommandError(str(error)) from error
     code = 0
     try:
-        runs.compute(
+        cache.compute(
             specs,
             experiments.MEASURE,
             workers=workers,
@@ -101,15 +101,15 @@ def run(
             keep_stale=keep_stale,
             cost=experiments.cost,
         )
-    except runs.RunsFailed as failure:
+    except cache.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1
-    done = runs.manifests(entry.store, profile).groupby(["task", "method"])
+    done = cache.manifests(entry.store, profile).groupby(["task", "method"])
     print(done.agg(seeds=("seed", "nunique"), seconds=("wall_time", "mean")).round(1).to_string())
-    print(f"{len(specs)} runs of {experiment} asked for; they are in {runs.directory(profile) / entry.store}")
+    print(f"{len(specs)} runs of {experiment} asked for; they are in {cache.directory(profile) / entry.store}")
     if save:
-        written = runs.promote(profile, entry.store, replace=True)
-        print(f"{len(written) // 2} runs copied to {runs.directory('saved') / profile / entry.store}")
+        written = cache.promote(profile, entry.store, replace=True)
+        print(f"{len(written) // 2} runs copied to {cache.directory('saved') / profile / entry.store}")
     return code
 
 
@@ -138,8 +138,8 @@ def discover(
     """
     chosen = _task(task)
     os.environ.update(ONE_THREAD)
-    from lstoc_core.lstoc import discover as run
-    from lstoc_core.lstoc import score
+    from lstoc_core.loop import discover as run
+    from lstoc_core.scoring import score
 
     found = run(chosen, method=method, seed=seed, max_steps=max_steps, solve=solve, progress=progress)
     marks = score(found, chosen)
@@ -240,7 +240,7 @@ def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
 
     file = paths.DATA / "tasks.csv"
     if measure:
-        from lstoc_core.envs.facts import task_table
+        from lstoc_core.study.facts import task_table
 
         task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
     print(pd.read_csv(file).to_string(index=False))
@@ -265,7 +265,7 @@ def main(args: list[str] | None = None) -> None:
 
 
 def _task(name: str) -> Any:
-    from lstoc_core.tasks import TASKS, TaskError
+    from lstoc_core.worlds.tasks import TASKS, TaskError
 
     try:
         return TASKS[name]

@@ -21,11 +21,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lstoc_core import experiments, paths
-from lstoc_core.executors import ONE_THREAD
-from lstoc_core.gallery import Item, read_paper_map, record_origin, write_gallery
-from lstoc_core.provenance import commit
-from lstoc_core.runs import SAVED, RunsFailed
+from lstoc_core import paths
+from lstoc_core.drawing.gallery import Item, read_paper_map, record_origin, write_gallery
+from lstoc_core.study import experiments
+from lstoc_core.study.cache import SAVED, RunsFailed
+from lstoc_core.study.executors import ONE_THREAD
+from lstoc_core.study.provenance import commit
 
 PROFILES = ("smoke", "quick", "paper", "saved")
 """Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""

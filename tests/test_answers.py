@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lstoc_core.answers as answers_module
-from lstoc_core.answers import TooManyTries, answers, proved
-from lstoc_core.discovery import Guided, GuidedConfig
-from lstoc_core.evidence import Evidence
+import lstoc_core.discovery.consistent as answers_module
+from lstoc_core.discovery.consistent import TooManyTries, answers, proved
+from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.guided import Guided, GuidedConfig
 from lstoc_core.trajectories import TrajectoryStore
 
 STATES, UNSEEN = 6, 4

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core import contrast_study
-from lstoc_core.contrast_study import EXACT, FULL, PAPER, SETTLED, VERDICTS
+from lstoc_core.drawing import contrast as contrast_figures
+from lstoc_core.study import contrast
+from lstoc_core.study.contrast import EXACT, FULL, PAPER, SETTLED, VERDICTS
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 
 
@@ -38,28 +39,28 @@ def store() -> TrajectoryStore:
 def test_verdict_on_the_highest_state(task, symbol, expected):
     world = lstoc.compile_world(task)
     f = np.where(np.arange(world.num_observations) == world.observation_of_symbol(symbol), 1.0, np.nan)
-    assert contrast_study.verdict(lstoc.TASKS[task], f) == expected
+    assert contrast.verdict(lstoc.TASKS[task], f) == expected
 
 
 def test_subgoals_are_described_by_their_visits(store):
-    table = contrast_study.key_state_table(lstoc.TASKS["letter-1"], store, gamma=0.9).set_index("subgoal")
+    table = contrast.key_state_table(lstoc.TASKS["letter-1"], store, gamma=0.9).set_index("subgoal")
     assert (table["visited by positives"] == "100%").all()  # a success has visited all of a, b, c
     order = table["as n-th state, positives"]
     assert order["a"] < order["b"] < order["c"]
 
 
 def test_trained_and_exact_importance_in_one_table(store):
-    table = contrast_study.importance_table({"letter-1": store}, gamma=0.95, seed=0)
+    table = contrast.importance_table({"letter-1": store}, gamma=0.95, seed=0)
     assert set(table.method) == {EXACT, PAPER, SETTLED, FULL}
     assert len(table) == 3 * 4 * 100
-    agreement = contrast_study.agreement(table).set_index("objective")
+    agreement = contrast.agreement(table).set_index("objective")
     assert (agreement[FULL] > 0.95).all()
     assert agreement.loc["lstoc", SETTLED] > agreement.loc["lstoc", PAPER]
-    plt.close(contrast_study.temporal_figure(table))
+    plt.close(contrast_figures.temporal_figure(table))
 
 
 def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):
-    table = contrast_study.input_table({"letter-1": store}, gamma=0.95, seed=0, restarts=3)
+    table = contrast.input_table({"letter-1": store}, gamma=0.95, seed=0, restarts=3)
     assert len(table) == 2 * 2
     settled = table[table.training == SETTLED]
     assert (settled["low"] > 0.9).all()
@@ -68,9 +69,9 @@ def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):
 
 def test_small_study_and_its_figure():
     sizes = {"gammas": [0.9], "horizons": [100], "positives": [3]}
-    table = contrast_study.order_study(layouts=2, trajectories=400, seed=0, **sizes)
+    table = contrast.order_study(layouts=2, trajectories=400, seed=0, **sizes)
     assert set(table.sweep) == {"gamma", "horizon", "positives"}
     assert set(table.start) == {"fixed", "random"}
     assert set(table.verdict) <= set(VERDICTS)
     assert not table.duplicated(["sweep", "value", "start", "method", "distance"]).any()
-    plt.close(contrast_study.order_figure(table))
+    plt.close(contrast_figures.order_figure(table))

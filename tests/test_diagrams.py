@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from lstoc_core import diagrams
-from lstoc_core.envs import compile_world
+from lstoc_core.drawing import diagrams
+from lstoc_core.worlds import compile_world
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.discovery import Guided, GuidedConfig, guided
-from lstoc_core.envs import compile_world, make_vec
+from lstoc_core.discovery.guided import Guided, GuidedConfig, guided
 from lstoc_core.logic import parse
-from lstoc_core.tasks import make_task
 from lstoc_core.trajectories import TrajectoryStore, random_walks
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import make_task
 
 POSITIONS = {"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)}
 WORDS = [

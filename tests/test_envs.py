@@ -15,8 +15,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.envs import compile_world, crafter, make_env, make_vec
-from lstoc_core.tasks import TASKS, TaskError, make_task
+from lstoc_core.worlds import compile_world, crafter, make_env, make_vec
+from lstoc_core.worlds.tasks import TASKS, TaskError, make_task
 
 DOMAINS = {
     "letter": "letter-2", "office": "office-2", "crafter": "crafter-2", "robot": "robot", "rooms": "rooms-symmetric",

@@ -7,16 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lstoc_core import cli, executors, experiments, measurements, paths, results, runs
-from lstoc_core.discovery import GuidedConfig
-from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.experiments import EXPERIMENTS, ExperimentError
-from lstoc_core.labeling_function import LabelingFunction
-from lstoc_core.lstoc import LSTOCConfig
-from lstoc_core.rewards import RewardConfig
-from lstoc_core.runs import RunSpec
-from lstoc_core.tasks import NINE, TASKS
+from lstoc_core import cli, paths
+from lstoc_core.discovery.guided import GuidedConfig
+from lstoc_core.labeling.recognizer import LabelingFunction
+from lstoc_core.loop import LSTOCConfig
+from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.study import cache, executors, experiments, measure, results
+from lstoc_core.study.cache import RunSpec
+from lstoc_core.study.experiments import EXPERIMENTS, ExperimentError
 from lstoc_core.trajectories import random_walks
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import NINE, TASKS
 
 each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
 
@@ -26,7 +27,7 @@ def places(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(paths, "DATA", tmp_path / "data")
     monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path / "figures"))
-    monkeypatch.setattr(runs, "with_joblib", lambda call, items, lost, *, workers: map(call, items))
+    monkeypatch.setattr(cache, "with_joblib", lambda call, items, lost, *, workers: map(call, items))
     yield
     plt.close("all")
 
@@ -67,7 +68,7 @@ def test_the_paper_profile_has_the_papers_budgets_and_tasks():
 def test_a_variant_differs_from_the_default_in_what_it_names(method):
     """A variant that sets something to its default value would be a copy of LSTOC under another name."""
     config, default = experiments.TRAINING_METHODS[method], LSTOCConfig()
-    changed = measurements.loop_config(config)
+    changed = measure.loop_config(config)
     fields = {name for name in default.__dataclass_fields__ if getattr(changed, name) != getattr(default, name)}
     assert fields == {*config.get("settings", {}), *(["forward"] if "forward" in config else [])}
 
@@ -117,7 +118,7 @@ def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_
         {"env_steps": 4096 * k, "episodes": int(n), "success_rate": rng.integers(n + 1) / n}
         for k, n in enumerate(rng.integers(1, 70, size=40), 3)
     ]
-    curve = measurements.success_curve(history, False, TASKS["letter-1"], 250_000)
+    curve = measure.success_curve(history, False, TASKS["letter-1"], 250_000)
     assert (curve.env_steps.diff().dropna() >= 64 * 200).all()
     assert curve.env_steps.iloc[0] >= 64 * 200
     assert curve.env_steps.iloc[-1] == history[-1]["env_steps"]
@@ -127,34 +128,34 @@ def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_
         successes, episodes = sum(r["episodes"] * r["success_rate"] for r in inside), sum(r["episodes"] for r in inside)
         assert point.success_rate == pytest.approx(successes / episodes)
         begin = point.env_steps
-    solved = measurements.success_curve(history, True, TASKS["letter-1"], 250_000)
+    solved = measure.success_curve(history, True, TASKS["letter-1"], 250_000)
     last = history[-8:]
     rate = sum(r["episodes"] * r["success_rate"] for r in last) / sum(r["episodes"] for r in last)
     assert solved.success_rate.iloc[-1] == pytest.approx(rate)
     assert solved.success_rate.iloc[:-1].equals(curve.success_rate.iloc[:-1])
-    short = measurements.success_curve(history[1:2], False, TASKS["letter-1"], 8192)
+    short = measure.success_curve(history[1:2], False, TASKS["letter-1"], 8192)
     assert short.success_rate.tolist() == [0.0]
 
 
 def test_accuracy_of_a_tree():
     truth = [(1, 2, 4), (3, 4)]  # nodes 1, 12, 124, 3, 34
-    judged = measurements.tree_accuracy({(1,), (1, 2), (9,), (9, 3)}, {(9, 3)}, truth)
+    judged = measure.tree_accuracy({(1,), (1, 2), (9,), (9, 3)}, {(9, 3)}, truth)
     assert judged == {"accuracy": 2 / 5, "key_states": 3 / 4, "precision": 1 / 2, "exact": False}
-    perfect = measurements.tree_accuracy(measurements.prefixes(truth), set(truth), truth)
+    perfect = measure.tree_accuracy(measure.prefixes(truth), set(truth), truth)
     assert perfect == {"accuracy": 1.0, "key_states": 1.0, "precision": 1.0, "exact": True}
-    nothing = measurements.tree_accuracy(set(), set(), truth)
+    nothing = measure.tree_accuracy(set(), set(), truth)
     assert (nothing["accuracy"], nothing["exact"], np.isnan(nothing["precision"])) == (0.0, False, True)
 
 
 def test_guided_learns_the_whole_tree_of_random_walks_and_forward_some_tree():
     task = TASKS["letter-2"]
     store = random_walks(make_vec(task, num_envs=500, seed=0), 2000, seed=0)
-    truth = measurements.true_paths(task)
-    nodes, found = measurements.learned_tree(store, task, GuidedConfig(), seed=0)
-    assert measurements.tree_accuracy(nodes, found, truth)["exact"]
-    assert nodes == measurements.prefixes(truth)
+    truth = measure.true_paths(task)
+    nodes, found = measure.learned_tree(store, task, GuidedConfig(), seed=0)
+    assert measure.tree_accuracy(nodes, found, truth)["exact"]
+    assert nodes == measure.prefixes(truth)
     fsm = task.formula.fsm()
-    nodes, found = measurements.learned_tree(store, task, measurements.ALGORITHMS["forward-exact"], seed=0)
+    nodes, found = measure.learned_tree(store, task, measure.ALGORITHMS["forward-exact"], seed=0)
     assert nodes
     assert found <= nodes
     assert max(map(len, nodes)) <= fsm.longest_path + 1  # a tree is abandoned as soon as it is too deep
@@ -162,7 +163,7 @@ def test_guided_learns_the_whole_tree_of_random_walks_and_forward_some_tree():
 
 def test_training_learns_letter_1_and_says_what_it_found():
     config = {"steps": 60_000, **experiments.TRAINING_METHODS["lstoc"], "solve": False}
-    table = measurements.training(RunSpec("training", "letter-1", "lstoc", 0, "smoke", config))
+    table = measure.training(RunSpec("training", "letter-1", "lstoc", 0, "smoke", config))
     assert table.env_steps.is_monotonic_increasing
     assert table.success_rate.between(0, 1).all()
     last = table.iloc[-1]
@@ -177,17 +178,17 @@ def test_the_oracle_is_paid_along_the_true_sequences_and_ppo_is_not():
     task = TASKS["letter-3"]
     world = compile_world(task)
     assert {tuple(world.task.cells[int(np.flatnonzero(world.observation_id == i)[0])] for i in path)
-            for path in measurements.true_paths(task)} == {
+            for path in measure.true_paths(task)} == {
         tuple(task.positions[symbol] for symbol in sequence) for sequence in task.sequences
     }  # fmt: skip
-    oracle = measurements.baseline(task, "oracle", seed=0)
-    assert set(oracle.paths) == set(measurements.true_paths(task))
+    oracle = measure.baseline(task, "oracle", seed=0)
+    assert set(oracle.paths) == set(measure.true_paths(task))
     assert oracle.learner.rewards.config.approach > 0
-    plain = measurements.baseline(task, "ppo", seed=0)
+    plain = measure.baseline(task, "ppo", seed=0)
     assert (plain.rewards.config, plain.rewards.tree.paths) == (RewardConfig(), ())
-    assert measurements.baseline(task, "ppo+bonus", seed=0).rewards.config.bonus > 0
+    assert measure.baseline(task, "ppo+bonus", seed=0).rewards.config.bonus > 0
     with pytest.raises(ValueError, match=r"choose one of ppo, ppo\+bonus, oracle"):
-        measurements.baseline(task, "sac", seed=0)
+        measure.baseline(task, "sac", seed=0)
 
 
 def test_training_stops_when_the_task_is_solved():
@@ -202,10 +203,10 @@ def test_training_stops_when_the_task_is_solved():
                 "success_rate": 1.0 if self.env_steps > 40_000 else 0.5,
             }
 
-    history, solved = measurements.train(Learner(), 10**9)
+    history, solved = measure.train(Learner(), 10**9)
     assert solved
     assert history[-1]["env_steps"] == 4096 * (9 + 8)  # the ninth update is the last at one half
-    assert measurements.train(Learner(), 30_000)[1] is False
+    assert measure.train(Learner(), 30_000)[1] is False
 
 
 def test_labelled_paths_follow_the_function_in_an_unseen_world():
@@ -214,20 +215,18 @@ def test_labelled_paths_follow_the_function_in_an_unseen_world():
     symbols = trained.task.formula.symbols
     key_ids = [trained.observation_of_symbol(symbol) for symbol in symbols]
     function = LabelingFunction.learn(trained.observations, key_ids, dict(enumerate(symbols)))
-    found = set(measurements.labelled_paths(function, tested.observations, tested.task.sequences))
-    assert found == set(measurements.true_paths(tested.task))
-    assert not list(
-        measurements.labelled_paths(replace(function, symbols=("x",) * 4), tested.observations, [("m", "c")])
-    )
+    found = set(measure.labelled_paths(function, tested.observations, tested.task.sequences))
+    assert found == set(measure.true_paths(tested.task))
+    assert not list(measure.labelled_paths(replace(function, symbols=("x",) * 4), tested.observations, [("m", "c")]))
 
 
 def test_generalization_learns_labels_before_it_uses_them():
     """The whole way, in the world where it is quick: Letter 1 for training and testing."""
     config = {"steps": 8192, "train_task": "letter-1", "train_steps": 100_000}
-    table = measurements.generalization(RunSpec("generalization", "letter-1", "lstoc", 0, "smoke", config))
+    table = measure.generalization(RunSpec("generalization", "letter-1", "lstoc", 0, "smoke", config))
     assert table.labels_learned.all()
     assert (table.label_precision.iloc[0], table.label_recall.iloc[0]) == (1, 1)
-    alone = measurements.generalization(RunSpec("generalization", "letter-1", "ppo", 0, "smoke", {"steps": 8192}))
+    alone = measure.generalization(RunSpec("generalization", "letter-1", "ppo", 0, "smoke", {"steps": 8192}))
     assert "labels_learned" not in alone
     assert alone.env_steps.iloc[-1] == table.env_steps.iloc[-1] == 8192
 
@@ -283,7 +282,7 @@ def test_steps_to_a_solution_are_those_of_the_runs_that_found_one():
 
 
 def test_every_method_has_a_name_for_figures():
-    assert {*experiments.TRAINING_METHODS, *measurements.ALGORITHMS} <= set(results.NAMES)
+    assert {*experiments.TRAINING_METHODS, *measure.ALGORITHMS} <= set(results.NAMES)
 
 
 def test_coverage_says_what_is_missing():
@@ -338,15 +337,15 @@ def test_the_accuracy_figure_and_table_read_real_runs(tmp_path):
     """A real, small run: stored, read back, drawn and tabulated."""
     config = {"steps": 20_000, "shares": [0.5, 1.0]}
     spec = RunSpec("accuracy", "letter-1", "offline", 0, "smoke", config)
-    runs.compute([spec], experiments.MEASURE, progress=False)
-    runs.promote("smoke", "accuracy")
+    cache.compute([spec], experiments.MEASURE, progress=False)
+    cache.promote("smoke", "accuracy")
     table = experiments.table("accuracy")
-    assert set(table.method) == set(measurements.ALGORITHMS)
-    assert len(table) == 2 * len(measurements.ALGORITHMS)
+    assert set(table.method) == set(measure.ALGORITHMS)
+    assert len(table) == 2 * len(measure.ALGORITHMS)
     assert table.groupby("samples").positives.nunique().eq(1).all()  # the same samples for all
     rows = results.accuracy_table(table, ["letter-1", "office-2"])
     assert list(rows.task) == ["letter-1"] * 5
-    fig = results.draw_accuracy(table, experiments.FOUR, list(measurements.ALGORITHMS))
+    fig = results.draw_accuracy(table, experiments.FOUR, list(measure.ALGORITHMS))
     assert len(fig.legends[0].texts) == 5
 
 
@@ -365,21 +364,21 @@ def test_the_command_line_computes_and_saves(capsys, tmp_path):
 @pytest.mark.parametrize("store", sorted({entry.store for entry in EXPERIMENTS.values()}))
 def test_joblib_and_dask_give_the_same_tables_under_the_smoke_profile(monkeypatch, tmp_path, store):
     """The real runs in real worker processes, byte for byte; those on pixels are left to the smoke reproduction."""
-    monkeypatch.setattr(runs, "with_joblib", executors.with_joblib)
+    monkeypatch.setattr(cache, "with_joblib", executors.with_joblib)
     entries = [entry for entry in EXPERIMENTS.values() if entry.store == store]
     specs = {spec.name: spec for entry in entries for spec in entry.specs("smoke")}
     specs = [spec for spec in specs.values() if TASKS[spec.task].domain != "crafter"]
     written = []
     for executor in ("joblib", "dask"):
         monkeypatch.setattr(paths, "BUILD", tmp_path / executor)
-        runs.compute(specs, experiments.MEASURE, executor=executor, workers=2, progress=False)
+        cache.compute(specs, experiments.MEASURE, executor=executor, workers=2, progress=False)
         written.append([spec.data_path.read_bytes() for spec in specs])
     assert written[0] == written[1]
 
 
 def test_several_experiments_share_one_pool_and_their_runs(monkeypatch):
     asked = []
-    monkeypatch.setattr(runs, "compute", lambda specs, *_, **__: asked.extend(specs))
+    monkeypatch.setattr(cache, "compute", lambda specs, *_, **__: asked.extend(specs))
     experiments.compute(["efficiency", "generalization", "discovery"], "quick")
     names = [spec.name for spec in asked]
     assert len(names) == len(set(names))

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.first_occupancy import (
+from lstoc_core.trajectories import TrajectoryStore, first_occupancy
+from lstoc_core.trajectories.occupancy import (
     estimate_first_occupancy,
     first_occupancy_representation,
     geometric_occupancy,
@@ -13,7 +14,6 @@ from lstoc_core.first_occupancy import (
     successor_representation,
     transition_matrix,
 )
-from lstoc_core.trajectories import TrajectoryStore, first_occupancy
 
 # A corridor of five places; the two actions go left and right.
 CORRIDOR = np.array([[0, 1], [0, 2], [1, 3], [2, 4], [3, 4]])

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from lstoc_core import forward
-from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.forward import Forward, ForwardConfig
-from lstoc_core.importance import Training
+from lstoc_core.discovery.published import forward
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
+from lstoc_core.discovery.published.importance import Training
+from lstoc_core.discovery.tree import ROOT
 from lstoc_core.logic import parse
-from lstoc_core.tasks import make_task
 from lstoc_core.trajectories import TrajectoryStore, random_walks
-from lstoc_core.tree import ROOT
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import make_task
 
 torch.set_num_threads(1)  # small networks: more threads only wait for each other
 POSITIONS = {"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)}

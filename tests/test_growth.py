@@ -8,14 +8,13 @@ import pytest
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
-from lstoc_core import growth
-from lstoc_core.discovery import GuidedConfig, guided, guided_steps
-from lstoc_core.envs import compile_world, make_vec
-from lstoc_core.forward import Forward, ForwardConfig
-from lstoc_core.plotting import RED
-from lstoc_core.tasks import make_task
+from lstoc_core.discovery.guided import GuidedConfig, guided, guided_steps
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
+from lstoc_core.discovery.tree import ROOT, SubgoalTree
+from lstoc_core.drawing import RED, trees
 from lstoc_core.trajectories import TrajectoryStore, contains, random_walks
-from lstoc_core.tree import ROOT, SubgoalTree
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import make_task
 
 TASK = make_task(
     domain="letter", formula="a;((b;a)|c);d", positions={"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)},
@@ -59,14 +58,14 @@ def texts(fig):
 
 
 def test_every_moment_is_told(walk_through):
-    told = [growth.describe(walk_through, events) for events in growth.moments(walk_through)]
+    told = [trees.describe(walk_through, events) for events in trees.moments(walk_through)]
     new, satisfying, explored = "a new key state", "satisfying: condition (*)", "explored: condition (**)"
     expected = ["begin at $v_0$", new, new, satisfying, explored, new, new, satisfying, explored]
     assert told == [*expected, "every success is explained"]
 
 
 def test_the_walk_through_shows_what_is_known(walk_through):
-    shown = texts(growth.growth_figure(walk_through, "abc", shown=[2, 4]))
+    shown = texts(trees.growth_figure(walk_through, "abc", shown=[2, 4]))
     first, second = (text for text in shown if "mathcal" in text)
     assert "a" in first
     assert "b" not in first.replace("mathcal", "")
@@ -76,10 +75,10 @@ def test_the_walk_through_shows_what_is_known(walk_through):
 
 def test_the_slider_needs_somebody_to_move_it(walk_through, monkeypatch):
     monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
-    assert isinstance(growth.replay(walk_through, "abc"), Figure)
+    assert isinstance(trees.replay(walk_through, "abc"), Figure)
     monkeypatch.setenv("JPY_SESSION_NAME", "here.ipynb")
-    slider, output = growth.replay(walk_through, "abc").children
-    assert slider.max == len(growth.moments(walk_through)) - 1
+    slider, output = trees.replay(walk_through, "abc").children
+    assert slider.max == len(trees.moments(walk_through)) - 1
     slider.value = 0
     assert type(output).__name__ == "Output"
 
@@ -88,22 +87,22 @@ def test_a_trajectory_turns_red_where_the_path_is_visited(walk_through):
     world = compile_world(TASK)
     a, b = (world.observation_of_symbol(symbol) for symbol in "ab")
     ids = np.array([0, 1, a, 2, b, 3, 4, a])
-    fig = growth.trajectory_figure(world, ids, [a, b], walk_through.replay(4), "ab")
+    fig = trees.trajectory_figure(world, ids, [a, b], walk_through.replay(4), "ab")
     blue, red = (line for line in fig.axes[0].lines if len(line.get_xdata()) > 1)
     assert len(blue.get_xdata()) == 5
     assert len(red.get_xdata()) == 4
     assert same_color(red.get_color(), RED)
     with pytest.raises(ValueError, match="does not visit"):
-        growth.trajectory_figure(world, ids, [b, b], walk_through, "ab")
+        trees.trajectory_figure(world, ids, [b, b], walk_through, "ab")
 
 
 def test_ids_are_spelled_for_the_reader():
     world = compile_world(TASK)
     a, d = (world.observation_of_symbol(symbol) for symbol in "ad")
     corner = int(world.observation_id[world.position_of((0, 3))])
-    assert growth.spelled(TASK, [a, corner, d]) == "a;(0, 3);d"
-    assert growth.spelled(TASK, []) == "v0"
-    assert growth.spell_out(TASK, f"7 of 80 follow [{a}, {d}]") == "7 of 80 follow a;d"
+    assert trees.spelled(TASK, [a, corner, d]) == "a;(0, 3);d"
+    assert trees.spelled(TASK, []) == "v0"
+    assert trees.spell_out(TASK, f"7 of 80 follow [{a}, {d}]") == "7 of 80 follow a;d"
 
 
 def test_the_steps_of_guided_lead_to_its_sequences(store):
@@ -120,13 +119,13 @@ def test_the_steps_of_guided_lead_to_its_sequences(store):
         for before, after in pairwise(chain):
             assert len(after.path) == len(before.path) + 1
             assert after.support <= before.support
-            assert after.separation[growth._added(before.path, after.path)] > 0
+            assert after.separation[trees._added(before.path, after.path)] > 0
         for step in chain:
             assert step.refuters == contains(failures, step.path).sum()
 
 
 def test_forward_and_guided_side_by_side(store):
-    forward = growth.FirstTree(ForwardConfig(exact=True), TASK.formula.fsm())
+    forward = trees.FirstTree(ForwardConfig(exact=True), TASK.formula.fsm())
     outcome = forward.advance(store)
     restarted = Forward(ForwardConfig(exact=True), TASK.formula.fsm())
     restarted.advance(store)
@@ -134,15 +133,15 @@ def test_forward_and_guided_side_by_side(store):
     assert forward.tree == kept
     assert len(forward.tree) > 1
     steps = guided_steps(store, GuidedConfig(max_length=4))
-    shown = texts(growth.comparison_figure(TASK, forward, outcome, steps))
+    shown = texts(trees.comparison_figure(TASK, forward, outcome, steps))
     for path in steps:
-        assert any(f"→ {growth.spelled(TASK, path)}" in text for text in shown)
+        assert any(f"→ {trees.spelled(TASK, path)}" in text for text in shown)
     assert sum("highest at" in text for text in shown) == len(forward.importances)
 
 
 def test_what_dropping_an_element_admits():
     world = compile_world(TASK)
     importance = np.linspace(0, 1, world.num_observations)
-    fig = growth.corridor_figure(world, importance, {"a": 12, "corridor": 0}, 20)
+    fig = trees.corridor_figure(world, importance, {"a": 12, "corridor": 0}, 20)
     assert "number 5 of 25" in " ".join(texts(fig))
     assert {" 12", " 0"} <= set(texts(fig))

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from scipy.stats import spearmanr
 
-from lstoc_core.importance import (
+from lstoc_core.discovery.published.importance import (
     RIDGE,
     Training,
     _Alias,

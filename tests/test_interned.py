@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from gymnasium.error import InvalidAction, ResetNeeded
 
-from lstoc_core.envs import ExactIdentity, GridEnv, InternedVectorEnv, make_env, make_vec
+from lstoc_core.trajectories.identity import ExactIdentity
+from lstoc_core.trajectories.interned import InternedVectorEnv
+from lstoc_core.worlds import GridEnv, make_env, make_vec
 
 
 class Unlabelled(gymnasium.Wrapper):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from lstoc_core import TASKS, compile_world, make_vec
-from lstoc_core.discovery import guided
+from lstoc_core.discovery.guided import guided
 from lstoc_core.labeling import Labeling, LabelingError, label, predict, rejected_words
-from lstoc_core.labeling_program import LabelingProgram, Sequences, mip_solvers, possible_names
-from lstoc_core.labeling_search import Evidence
+from lstoc_core.labeling.program import LabelingProgram, Sequences, mip_solvers, possible_names
+from lstoc_core.labeling.search import Evidence
 from lstoc_core.logic import parse
-from lstoc_core.tasks import NINE
 from lstoc_core.trajectories import TrajectoryStore, random_walks
+from lstoc_core.worlds.tasks import NINE
 
 INSTANCES, CHUNKS = 510, 6
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from lstoc_core import TASKS, compile_world, make_task
-from lstoc_core.labeling_function import LabelingFunction, accuracy
+from lstoc_core.labeling.recognizer import LabelingFunction
+from lstoc_core.study.facts import label_accuracy
 
 NEW_OBJECTS = ("drink", "sand", "table", "zombie")
 LAYOUTS = range(100, 105)
@@ -40,7 +41,7 @@ def test_unseen_office_layouts(share):
     tasks = [make_task(domain="office", formula=formula, positions=places, layout_seed=seed) for seed in LAYOUTS]
     tasks += [make_task(domain="office", formula=formula, layout_seed=seed) for seed in LAYOUTS]
     for task in (TASKS["office-2-walls"], *tasks):
-        table = accuracy(function, [compile_world(task)])
+        table = label_accuracy(function, [compile_world(task)])
         assert table["there"].eq(1).all()
         assert table[["precision", "recall"]].min(axis=None) >= 0.95
 
@@ -51,7 +52,7 @@ def test_crafter_with_unseen_objects(share):
     seen = np.random.default_rng(1).choice(world.num_observations, int(share * world.num_observations), replace=False)
     function = learned(world, seen=seen)
     for other in (compile_world(TASKS["crafter-2-objects"]), *map(with_new_objects, LAYOUTS)):
-        table = accuracy(function, [other])
+        table = label_accuracy(function, [other])
         assert table["there"].eq(1).all()
         assert table[["precision", "recall"]].min(axis=None) >= 0.95
 

@@ -12,8 +12,7 @@ from automata.fa.nfa import NFA
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core import fsm
-from lstoc_core.logic import FSM, FormulaError, parse
+from lstoc_core.logic import FSM, FormulaError, fsm, parse
 
 ALPHABET = "abcd"
 NINE_TASKS = {

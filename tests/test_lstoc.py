@@ -13,8 +13,9 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core.lstoc import LSTOCConfig, Score
-from lstoc_core.ppo import PPOConfig
+from lstoc_core.loop import LSTOCConfig
+from lstoc_core.policies.ppo import PPOConfig
+from lstoc_core.scoring import Score
 
 torch.set_num_threads(1)
 SMALL = LSTOCConfig(num_envs=16, ppo=PPOConfig(segment_length=32, minibatches=2, hidden=32, features=32))
@@ -193,9 +194,9 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
         f"""
         import sys, torch
         sys.path.insert(0, {str(sys.path[0])!r})
-        import lstoc_core.lstoc
+        import lstoc_core.loop
         from test_lstoc import run, tiny
-        lstoc_core.lstoc.SAVE_EVERY = 0.0
+        lstoc_core.loop.SAVE_EVERY = 0.0
         run(tiny("a;b;a"), max_steps=10**9, solve=True, checkpoint={str(tmp_path)!r})
         """
     )

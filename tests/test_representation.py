@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
-from lstoc_core.representation import (
+from lstoc_core.trajectories.representation import (
     MLP,
     SAME_STATE,
     ExactIdentity,

@@ -8,9 +8,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from lstoc_core import experiments, gallery, paths
+from lstoc_core import paths
 from lstoc_core import reproduce as driver
-from lstoc_core.runs import RunsFailed
+from lstoc_core.drawing import gallery
+from lstoc_core.study import experiments
+from lstoc_core.study.cache import RunsFailed
 
 DRAW = """
 import os, pathlib

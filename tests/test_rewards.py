@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.rewards import RewardConfig, RewardModel
+from lstoc_core.policies.rewards import RewardConfig, RewardModel
 
 FULL = RewardConfig(success=1.0, explained=0.25, progress=0.125, bonus=0.03125, approach=0.0625)
 

@@ -14,7 +14,8 @@ import pytest
 import workload
 from pandas.testing import assert_frame_equal
 
-from lstoc_core import executors, paths, provenance, runs
+from lstoc_core import paths
+from lstoc_core.study import cache, executors, provenance
 
 HERE = Path(__file__).parent
 
@@ -31,7 +32,7 @@ def places(tmp_path, monkeypatch):
 
 
 def specs(seeds=range(3), method="m", profile="quick", **config):
-    return [runs.RunSpec("e", "letter-1", method, seed, profile, config) for seed in seeds]
+    return [cache.RunSpec("e", "letter-1", method, seed, profile, config) for seed in seeds]
 
 
 def in_process(call, items, lost, *, workers):
@@ -41,28 +42,28 @@ def in_process(call, items, lost, *, workers):
 
 @pytest.fixture
 def quickly(monkeypatch):
-    monkeypatch.setattr(runs, "with_joblib", in_process)
+    monkeypatch.setattr(cache, "with_joblib", in_process)
 
 
 def compute(wanted, function=workload.curve, **options):
-    return runs.compute(wanted, function, progress=False, **options)
+    return cache.compute(wanted, function, progress=False, **options)
 
 
 def test_computes_once_and_reads_the_same_table_back(quickly, tmp_path):
     counter = tmp_path / "count"
     wanted = specs(counter=str(counter))
     table = compute(wanted)
-    assert list(table.columns) == [*runs.RUN_COLUMNS, "step", "value"]
+    assert list(table.columns) == [*cache.RUN_COLUMNS, "step", "value"]
     assert table.groupby("seed").size().to_dict() == {0: 20, 1: 20, 2: 20}
     assert_frame_equal(compute(wanted), table)
-    assert_frame_equal(runs.load("e", "quick"), table)
+    assert_frame_equal(cache.load("e", "quick"), table)
     compute([*wanted, *specs([7], counter=str(counter))])
     assert counter.read_text().splitlines() == [f"e/letter-1--m--{seed}" for seed in (0, 1, 2, 7)]
 
 
 def test_the_table_is_sorted_by_number_not_by_text(quickly):
     compute(specs([10, 9, 1]))
-    assert runs.load("e", "quick").seed.unique().tolist() == [1, 9, 10]
+    assert cache.load("e", "quick").seed.unique().tolist() == [1, 9, 10]
 
 
 def test_manifest_says_what_was_done(quickly):
@@ -73,7 +74,7 @@ def test_manifest_says_what_was_done(quickly):
     assert manifest["function"] == "workload:curve"
     assert manifest["versions"]["torch"].startswith("2.")
     assert manifest["rows"] == 5
-    (row,) = runs.manifests("e", "quick").to_dict("records")
+    (row,) = cache.manifests("e", "quick").to_dict("records")
     assert row["wall_time"] >= 0
     assert row["seed"] == 4
 
@@ -115,9 +116,9 @@ def test_a_damaged_run_is_noticed_moved_aside_and_redone(quickly, damage):
     table = compute(wanted)
     data = wanted[1].data_path
     damage(data)
-    assert [runs.state(spec) for spec in wanted] == ["finished", "corrupt"]
-    with pytest.raises(runs.CorruptRunError, match=r"letter-1--m--1\.parquet"):
-        runs.load("e", "quick")
+    assert [cache.state(spec) for spec in wanted] == ["finished", "corrupt"]
+    with pytest.raises(cache.CorruptRunError, match=r"letter-1--m--1\.parquet"):
+        cache.load("e", "quick")
     assert_frame_equal(compute(wanted), table)
     assert len(list(data.parent.glob("*.corrupt-1"))) >= 1
     assert not list(data.parent.glob("letter-1--m--0*.corrupt-*"))
@@ -131,10 +132,10 @@ def test_another_configuration_makes_a_run_stale_and_keeps_the_old_file(quickly)
     compute([old])
     content = old.data_path.read_bytes()
     (new,) = specs([0], points=4)
-    assert runs.state(new) == "stale"
+    assert cache.state(new) == "stale"
     assert len(compute([new])) == 4
     assert Path(f"{new.data_path}.stale-1").read_bytes() == content
-    assert len(runs.load("e", "quick")) == 4
+    assert len(cache.load("e", "quick")) == 4
 
 
 def test_changed_code_makes_a_run_stale_unless_it_is_to_be_kept(quickly, tmp_path, monkeypatch):
@@ -186,10 +187,10 @@ def test_the_code_key_follows_imports_but_not_into_presentation(tmp_path, monkey
 
 
 def test_a_failed_run_is_named_with_its_traceback_and_the_rest_go_on():
-    with pytest.raises(runs.RunsFailed, match="1 of 3 runs failed: e/letter-1--m--1") as caught:
+    with pytest.raises(cache.RunsFailed, match="1 of 3 runs failed: e/letter-1--m--1") as caught:
         compute(specs(), workload.fail_on_seed_1, workers=2)
     assert "ZeroDivisionError: seed 1 cannot be done" in str(caught.value)
-    assert [runs.state(spec) for spec in specs()] == ["finished", "missing", "finished"]
+    assert [cache.state(spec) for spec in specs()] == ["finished", "missing", "finished"]
     log = specs([1])[0].data_path.with_suffix(".log").read_text()
     assert "ZeroDivisionError" in log
     assert "failed after" in log
@@ -198,10 +199,10 @@ def test_a_failed_run_is_named_with_its_traceback_and_the_rest_go_on():
 
 
 def test_a_run_that_kills_its_process_does_not_stop_the_rest():
-    with pytest.raises(runs.RunsFailed, match="process died") as caught:
+    with pytest.raises(cache.RunsFailed, match="process died") as caught:
         compute(specs(), workload.die_on_seed_1, workers=2)
     assert list(caught.value.failures) == ["e/letter-1--m--1"]
-    assert [runs.state(spec) for spec in specs()] == ["finished", "missing", "finished"]
+    assert [cache.state(spec) for spec in specs()] == ["finished", "missing", "finished"]
 
 
 def test_joblib_and_dask_processes_give_the_same_bytes():
@@ -275,22 +276,22 @@ def test_leftovers_of_an_interrupted_write_are_not_read(quickly):
     spec.data_path.parent.mkdir(parents=True)
     leftover = spec.data_path.with_name(f"{spec.data_path.name}.partial-12345")
     leftover.write_bytes(b"half")
-    assert runs.state(spec) == "missing"
+    assert cache.state(spec) == "missing"
     compute([spec])
     assert not leftover.exists()
 
 
 def test_promoted_runs_are_what_saved_reads(quickly):
     table = compute(specs())
-    assert len(runs.promote("quick", "e")) == 6
-    assert_frame_equal(runs.load("e"), table)
-    assert set(runs.load("e").profile) == {"quick"}
-    runs.promote("quick", "e")  # the same again is no change
+    assert len(cache.promote("quick", "e")) == 6
+    assert_frame_equal(cache.load("e"), table)
+    assert set(cache.load("e").profile) == {"quick"}
+    cache.promote("quick", "e")  # the same again is no change
     compute(specs(points=2))
     with pytest.raises(FileExistsError, match="replace=True"):
-        runs.promote("quick", "e")
-    runs.promote("quick", "e", replace=True)
-    assert len(runs.load("e")) == 6
+        cache.promote("quick", "e")
+    cache.promote("quick", "e", replace=True)
+    assert len(cache.load("e")) == 6
 
 
 def test_data_is_compact(quickly):
@@ -301,30 +302,30 @@ def test_data_is_compact(quickly):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: runs.load("nothing", "quick"), "no runs of 'nothing'"),
+        (lambda: cache.load("nothing", "quick"), "no runs of 'nothing'"),
         (lambda: compute([*specs(), *specs()]), "repeated: e/letter-1--m--0"),
         (lambda: compute([*specs(), *specs(profile="paper")]), "one profile"),
         (lambda: compute(specs(), lambda spec: None), "top level of a module"),
-        (lambda: runs.RunSpec("e", "a/b", "m", 0, "quick"), "task 'a/b'"),
-        (lambda: runs.RunSpec("e", "a--b", "m", 0, "quick"), "task 'a--b'"),
-        (lambda: runs.RunSpec("e", "t", "m", -1, "quick"), "not negative"),
-        (lambda: runs.RunSpec("e", "t", "m", 0, "saved"), "promote"),
-        (lambda: runs.RunSpec("e", "t", "m", 0, "quick", {"x": {1, 2}}), "JSON"),
-        (lambda: runs.RunSpec("e", "t", "m", 0, "quick", {"x": float("nan")}), "JSON"),
+        (lambda: cache.RunSpec("e", "a/b", "m", 0, "quick"), "task 'a/b'"),
+        (lambda: cache.RunSpec("e", "a--b", "m", 0, "quick"), "task 'a--b'"),
+        (lambda: cache.RunSpec("e", "t", "m", -1, "quick"), "not negative"),
+        (lambda: cache.RunSpec("e", "t", "m", 0, "saved"), "promote"),
+        (lambda: cache.RunSpec("e", "t", "m", 0, "quick", {"x": {1, 2}}), "JSON"),
+        (lambda: cache.RunSpec("e", "t", "m", 0, "quick", {"x": float("nan")}), "JSON"),
         (lambda: compute(specs([0]), workload.clashing_columns), r"columns \['seed'\]"),
     ],
 )
 def test_bad_input_is_named(quickly, call, message):
-    with pytest.raises((ValueError, FileNotFoundError, runs.RunsFailed), match=message):
+    with pytest.raises((ValueError, FileNotFoundError, cache.RunsFailed), match=message):
         call()
 
 
 def test_the_time_left_goes_by_cost(quickly, monkeypatch, capsys):
     """Of three runs, the first two cost 9 of 10: after them, a tenth is left."""
     seconds = iter([0.0, 90.0, 180.0, 190.0])
-    monkeypatch.setattr(runs.time, "perf_counter", lambda: next(seconds))
-    outcomes = [runs.Outcome(spec) for spec in specs([0, 1, 2])]
-    for _ in runs._watched(outcomes, specs([0, 1, 2]), 3, True, lambda spec: [45, 45, 10][spec.seed]):
+    monkeypatch.setattr(cache.time, "perf_counter", lambda: next(seconds))
+    outcomes = [cache.Outcome(spec) for spec in specs([0, 1, 2])]
+    for _ in cache._watched(outcomes, specs([0, 1, 2]), 3, True, lambda spec: [45, 45, 10][spec.seed]):
         pass
     shown = capsys.readouterr().err
     assert all(text in shown for text in ("01:50 left", "00:20 left", "3 of 3 runs"))

@@ -8,7 +8,7 @@ from rliable import metrics
 from scipy.integrate import trapezoid
 from scipy.stats import binomtest, bootstrap
 
-from lstoc_core import stats
+from lstoc_core.study import stats
 
 scores_of_all_tasks = st.integers(0, 2**32 - 1).map(
     lambda seed: np.random.default_rng(seed).uniform(size=np.random.default_rng(seed).integers(1, 12, size=2))

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core import maps, paths
-from lstoc_core.envs.facts import random_successes, task_table
-from lstoc_core.envs.worlds import compile_world
-from lstoc_core.tasks import NINE, TASKS, Task, TaskError, make_task
+from lstoc_core import paths
+from lstoc_core.study.facts import random_successes, task_table
+from lstoc_core.worlds import maps
+from lstoc_core.worlds.make import compile_world
+from lstoc_core.worlds.tasks import NINE, TASKS, Task, TaskError, make_task
 
 SEQUENCES = {
     "letter-1": {"abc"},
@@ -161,7 +162,7 @@ def test_every_crafter_terrain_is_connected_without_bottlenecks(layout_seed):
 
 def test_layouts_differ_by_seed_and_repeat_in_another_process():
     code = (
-        "import json; from lstoc_core.tasks import make_task\n"
+        "import json; from lstoc_core.worlds.tasks import make_task\n"
         "t = make_task(domain='crafter', formula='t;c', layout_seed=5)\n"
         "o = make_task(domain='office', formula='c;o', layout_seed=5)\n"
         "print(json.dumps([sorted(x) for x in (t.terrain.items(), t.positions.items(), o.walls, o.positions.items())]))"

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.logic import parse
-from lstoc_core.tree import ROOT, SubgoalTree
 
 sequences = st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4).map(tuple), min_size=1, max_size=5)
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from lstoc_core.envs import InternedVectorEnv, compile_world, make_env
-from lstoc_core.envs.wrappers import FlippedLabels, NoisyPixels
-from lstoc_core.representation import LearnedIdentity, train_representation
+from lstoc_core.trajectories.interned import InternedVectorEnv
+from lstoc_core.trajectories.representation import LearnedIdentity, train_representation
+from lstoc_core.worlds import compile_world, make_env
+from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels
 
 
 def test_labels_are_wrong_at_the_given_rate_and_episodes_are_the_same():

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lstoc_core import runs
+from lstoc_core.study import cache
 
 
-def curve(spec: runs.RunSpec) -> pd.DataFrame:
+def curve(spec: cache.RunSpec) -> pd.DataFrame:
     """A table that depends on the seed and on `points`."""
     rng = np.random.default_rng(spec.seed)
     time.sleep(spec.config.get("pause", 0))
@@ -23,7 +23,7 @@ def curve(spec: runs.RunSpec) -> pd.DataFrame:
     return pd.DataFrame({"step": steps, "value": rng.normal(size=len(steps)).cumsum()})
 
 
-def torch_curve(spec: runs.RunSpec) -> pd.DataFrame:
+def torch_curve(spec: cache.RunSpec) -> pd.DataFrame:
     """Numbers whose last digits depend on the number of threads."""
     import torch
 
@@ -32,28 +32,28 @@ def torch_curve(spec: runs.RunSpec) -> pd.DataFrame:
     return pd.DataFrame({"value": torch.tanh(x @ x).sum(0).double().numpy()})
 
 
-def fail_on_seed_1(spec: runs.RunSpec) -> pd.DataFrame:
+def fail_on_seed_1(spec: cache.RunSpec) -> pd.DataFrame:
     if spec.seed == 1:
         raise ZeroDivisionError(f"seed {spec.seed} cannot be done")
     return curve(spec)
 
 
-def die_on_seed_1(spec: runs.RunSpec) -> pd.DataFrame:
+def die_on_seed_1(spec: cache.RunSpec) -> pd.DataFrame:
     if spec.seed == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return curve(spec)
 
 
-def clashing_columns(spec: runs.RunSpec) -> pd.DataFrame:
+def clashing_columns(spec: cache.RunSpec) -> pd.DataFrame:
     return pd.DataFrame({"seed": [spec.seed]})
 
 
 def main() -> None:
     """python workload.py BUILD PAUSE COUNTER: what a user starts, and what the test kills."""
     build, pause, counter = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-    runs.paths.BUILD = build
-    specs = [runs.RunSpec("e", "t", "m", seed, "quick", {"pause": pause, "counter": counter}) for seed in range(8)]
-    runs.compute(specs, "workload:curve", workers=2, progress=False)
+    cache.paths.BUILD = build
+    specs = [cache.RunSpec("e", "t", "m", seed, "quick", {"pause": pause, "counter": counter}) for seed in range(8)]
+    cache.compute(specs, "workload:curve", workers=2, progress=False)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,114 @@
+"""Which answers the trajectories leave open, given the structure of the answer: an FSM whose names are to be found.
+
+An answer gives each name in the FSM's minimal sequences a state of its own. It *agrees* with the trajectories if every
+episode would have ended as it did: no failure contains one of its sequences, each success contains one, and no sooner
+than at its end. The truth agrees, whatever was seen. So if one answer alone agrees, it is the truth; and if several do,
+nothing in these trajectories tells them apart. To stop as soon as one is left is therefore never wrong as long as the
+labels are exact, and no rule that is never wrong stops sooner on the same trajectories.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.discovery.evidence import Counts, Evidence, Path
+from lstoc_core.trajectories import explained_by
+
+Word = tuple[str, ...]
+"""A satisfying sequence of an FSM: names of key states that are still to be found."""
+Answer = tuple[Path, ...]
+"""The FSM's sequences as paths, sorted. If it has fewer, it is open: these paths explain every success, so that the
+other sequences may lead anywhere, through places never seen if nowhere else."""
+Names = dict[str, int]
+MAX_WORK = 2_000_000_000
+"""Ids looked at in one search, roughly: some seconds."""
+
+
+class TooManyTries(RuntimeError):
+    """The search was given up: the trajectories exclude too little."""
+
+
+def answers(evidence: Evidence, structure: Sequence[Word], limit: int | None = None) -> list[Answer]:
+    """The answers that agree with the trajectories, `limit` of them if there are more.
+
+    With `evidence.noise`, labels may disagree with an answer as often as chance explains.
+    """
+    search, found = _Search(evidence, structure), set[Answer]()
+    for answer in search.answers({}):
+        found.add(answer)
+        if len(found) == limit:
+            break
+    return sorted(found)
+
+
+def proved(found: Sequence[Answer], structure: Sequence[Word]) -> bool:
+    """Whether these answers, all there are or at least two of them, come down to one."""
+    return len(found) == 1 and len(found[0]) == len(structure)
+
+
+class _Search:
+    """Depth first: a success that no sequence explains yet must contain one of those that are still to be named."""
+
+    def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
+        self.evidence, self.structure = evidence, structure
+        self.positives, self.failures = evidence.positives, evidence.failures
+        self.tries = MAX_WORK // (self.failures.size + 100_000)
+        """States that may still be tried out for a name."""
+        self.done: set[frozenset[tuple[str, int]]] = set()
+        """Names that were worked out: the same ones come up for one success and for another."""
+
+    def answers(self, names: Names) -> Iterator[Answer]:
+        """Answers with these names given, unless they came before."""
+        if (key := frozenset(names.items())) in self.done:
+            return
+        self.done.add(key)
+        open_ = [word for word in self.structure if not names.keys() >= set(word)]
+        paths = [_path(word, names) for word in self.structure if word not in open_]
+        if any(self.evidence.admits(path) for path in paths):
+            return
+        rest = np.flatnonzero(~explained_by(self.positives, paths))
+        if len(rest) <= self.evidence.doubtful:
+            yield tuple(sorted(paths))
+            return
+        short = rest[np.argsort(self.positives.lengths[rest], kind="stable")]
+        for success in short[: self.evidence.doubtful + 1]:  # one of so many is a success indeed
+            for word in sorted(open_, key=lambda word: len(set(word) - names.keys())):
+                for more in self._namings(names, word, success, rest, open_):
+                    yield from self.answers(more)
+
+    def _namings(self, names: Names, word: Word, success: int, rest: Counts, open_: Sequence[Word]) -> Iterator[Names]:
+        """Ways to give the word's other names to states such that the success contains it."""
+        free = [name for name in dict.fromkeys(reversed(word)) if name not in names]
+        if not free:
+            if self.evidence.supported(_path(word, names), np.array([success])):
+                yield names
+            return
+        shared = [name for name in free if all(name in other for other in open_)]
+        name = word[-1] if word[-1] in free else (shared or free)[0]
+        place = len(word) - 1 - word[::-1].index(name)
+        slot = _path(word[:place], names), _path(word[place + 1 :], names)
+        possible = self._possible(place == len(word) - 1, slot, success)
+        if name in shared:  # each of the open sequences needs it
+            slot_of_all = slot if len(open_) == 1 else ((), ())
+            possible &= self.evidence.visits(self.positives, *slot_of_all, rest) >= len(rest) - self.evidence.doubtful
+        if len(free) == word.count(name) == 1 and possible.any():
+            refuters = self.evidence.visits(self.failures, *slot, np.arange(len(self.failures)))
+            possible &= refuters <= self.evidence.tolerated(refuters + len(self.positives))
+        possible[list(names.values())] = False
+        for state in np.flatnonzero(possible):
+            self.tries -= 1
+            if self.tries < 0:
+                raise TooManyTries("the trajectories exclude too little: more answers than can be tried out")
+            yield from self._namings({**names, name: int(state)}, word, success, rest, open_)
+
+    def _possible(self, last: bool, slot: tuple[Path, Path], success: int) -> NDArray[np.bool_]:
+        """States [num_ids] that the success visits in the slot; the last of a sequence is where it ends."""
+        if last and self.evidence.prompt:
+            return np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]
+        return self.evidence.visits(self.positives, *slot, np.array([success])) > 0
+
+
+def _path(word: Word, names: Names) -> Path:
+    """States of the word's names, as far as they are given."""
+    return tuple(names[name] for name in word if name in names)

@@ -1,0 +1,1 @@
+"""The paper's own discovery, as it is: Algorithms Main, LSTOC and Contrastive."""

@@ -1,0 +1,70 @@
+"""One look for every figure: style, colours, deterministic files."""
+
+import logging
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.figure import Figure
+
+from lstoc_core import paths
+
+INK, RED, MUTED = "#1f2933", "#c8102e", "#7b8794"
+PALETTE: dict[str, str] = {
+    "lstoc": "#0072b2",
+    "guided": "#0072b2",
+    "forward": "#56b4e9",
+    "baseline1": "#e69f00",
+    "baseline2": "#009e73",
+    "ppo": "#d55e00",
+    "ppo+bonus": "#cc79a7",
+    "oracle": "#4d4d4d",
+}
+"""One colour per algorithm in all figures (Okabe and Ito's, safe for colour-blind readers)."""
+
+
+def style() -> None:
+    """Set matplotlib's defaults for the project; each notebook calls it once."""
+    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of dates inside Computer Modern, in every PDF
+    mpl.rcParams.update(
+        {
+            "axes.prop_cycle": plt.cycler(color=list(dict.fromkeys(PALETTE.values()))),
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": INK,
+            "axes.labelcolor": INK,
+            "axes.titlesize": 10,
+            "axes.labelsize": 9,
+            "text.color": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "xtick.labelsize": 8,
+            "ytick.labelsize": 8,
+            "legend.fontsize": 8,
+            "legend.frameon": False,
+            "font.family": "DejaVu Sans",
+            "mathtext.fontset": "cm",
+            "lines.linewidth": 1.6,
+            "figure.dpi": 110,
+            "figure.constrained_layout.use": True,
+            "savefig.dpi": 200,
+            "savefig.facecolor": "white",
+            "pdf.fonttype": 42,
+            "ps.fonttype": 42,
+            "svg.hashsalt": "lstoc",
+        }
+    )
+
+
+def save_figure(fig: Figure, name: str, profile: str | None = None) -> None:
+    """Write the figure as `name`.pdf and `name`.png to the figures directory, byte for byte the same each time.
+
+    `profile` (which runs the numbers come from) is noted in the lower right corner.
+    """
+    for note in [text for text in fig.texts if text.get_gid() == "profile"]:
+        note.remove()
+    if profile is not None:
+        fig.text(0.995, 0.002, f"profile: {profile}", ha="right", va="bottom", fontsize=6, color=MUTED, gid="profile")
+    no_dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "png": {"Software": None}}
+    for suffix, metadata in no_dates.items():
+        fig.savefig(paths.figures() / f"{name}.{suffix}", metadata=metadata)

@@ -1,0 +1,1 @@
+"""How trajectories are collected while the subgoals are unknown."""

@@ -1,0 +1,110 @@
+"""Training along known sequences: the solve phase, the oracle, and tasks whose subgoals were learned elsewhere.
+
+    pursuit = Pursuit(learner, paths)           # paths: sequences of observation ids that complete the task
+    while not pursuit.solved:
+        pursuit.update()
+
+The policy is paid for the key states in their order (r_a), and for *approach*: each step nearer to the end of a path,
+by the shortest ways between its key states that the policy itself has ever gone. Observations of different places may
+look the same, so ways can mislead; until half of the episodes succeed, looking around is paid as well.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.trajectories import shortest_ways
+
+WINDOW = 8
+"""Updates, of those in which an episode ended, over which success is measured."""
+GROWTH = 1.1
+"""Ways are measured anew when the number of trajectories has grown by this factor."""
+
+
+@dataclass(frozen=True)
+class PursuitConfig:
+    """What a policy is paid that follows known sequences, and when it has learned to."""
+
+    progress: float = 0.1
+    """r_a."""
+    approach: float = 0.02
+    """For a step nearer to the end of a sequence."""
+    bonus: float = 0.01
+    """First-occupancy bonus, until the success rate reaches `confident`."""
+    confident: float = 0.5
+    solved: float = 0.97
+    """Success rate at which the task counts as solved."""
+
+
+class Recent:
+    """Success rate of the episodes that ended lately."""
+
+    def __init__(self, records: Iterable[tuple[int, float]] = ()) -> None:
+        self.records = [(episodes, rate) for episodes, rate in records][-WINDOW:]
+
+    def add(self, stats: dict[str, float]) -> None:
+        """Take in what an update of the policy reports."""
+        if stats["episodes"]:
+            self.records = [*self.records, (int(stats["episodes"]), stats["success_rate"])][-WINDOW:]
+
+    @property
+    def episodes(self) -> int:
+        return sum(episodes for episodes, _ in self.records)
+
+    @property
+    def rate(self) -> float:
+        """nan if none ended."""
+        successes = sum(episodes * rate for episodes, rate in self.records)
+        return successes / self.episodes if self.records else float("nan")
+
+    def above(self, rate: float, num_envs: int) -> bool:
+        """Whether the rate is at least this, over enough episodes: successes are short and end first."""
+        return self.episodes >= 2 * num_envs and self.rate >= rate
+
+
+class Pursuit:
+    """Trains `learner` to complete one of `paths`; its store must keep the episodes (PPOConfig.store_limit)."""
+
+    def __init__(self, learner: PPO, paths: Iterable[Sequence[int]], config: PursuitConfig | None = None) -> None:
+        self.learner, self.config = learner, config or PursuitConfig()
+        self.paths = tuple(tuple(path) for path in paths)
+        self.recent = Recent()
+        self._next_look = 0.0
+        self._pay(self.config.bonus)
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def solved(self) -> bool:
+        return self.recent.above(self.config.solved, self.learner.env.num_envs)
+
+    def update(self) -> dict[str, float]:
+        """One update of the policy (see `PPO.update`)."""
+        learner, store = self.learner, self.learner.store
+        if len(store) >= self._next_look:
+            keys = {key for path in self.paths for key in path}
+            learner.rewards.set_sequences(self.paths, ways=shortest_ways(store, keys))
+            self._next_look = len(store) * GROWTH + 1
+        stats = learner.update()
+        self.recent.add(stats)
+        if learner.rewards.config.bonus and self.recent.above(self.config.confident, learner.env.num_envs):
+            self._pay(0.0)
+        return stats
+
+    def _pay(self, bonus: float) -> None:
+        paid = RewardConfig(progress=self.config.progress, bonus=bonus, approach=self.config.approach)
+        self.learner.rewards.config = paid
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next updates depend on beside the learner's own state, in plain values."""
+        bonus = self.learner.rewards.config.bonus
+        return {"recent": self.recent.records, "next_look": self._next_look, "bonus": bonus}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state_dict` was taken, with the learner of then."""
+        self.recent, self._next_look = Recent(state["recent"]), state["next_look"]
+        self._pay(state["bonus"])

@@ -1,0 +1,1 @@
+"""The study: experiments, the runs behind them, their tables and statistics."""

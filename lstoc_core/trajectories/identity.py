@@ -1,0 +1,67 @@
+"""When two observations are the same state: here, when their bytes are equal; `representation` has a learned rule."""
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Identity(Protocol):
+    """Turns observations into ids of a table that only grows."""
+
+    @property
+    def observations(self) -> NDArray[Any]: ...
+
+    def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]: ...
+
+
+class Table:
+    """Rows of one shape in one array that grows by doubling."""
+
+    def __init__(self) -> None:
+        self._buffer: NDArray[Any] | None = None
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The rows so far, read-only."""
+        if self._buffer is None:
+            raise ValueError("the table is empty: no observation has been seen yet")
+        view = self._buffer[: self._used]
+        view.flags.writeable = False
+        return view
+
+    def append(self, row: NDArray[Any]) -> None:
+        if self._buffer is None:
+            self._buffer = np.empty((64, *row.shape), row.dtype)
+        if row.shape != self._buffer.shape[1:]:
+            raise ValueError(f"an observation of shape {row.shape} in a table of shape {self._buffer.shape[1:]}")
+        if self._used == len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
+        self._buffer[self._used] = row
+        self._used += 1
+
+
+class ExactIdentity:
+    """Observations are the same state when their bytes are equal."""
+
+    def __init__(self) -> None:
+        self._ids: dict[bytes, int] = {}
+        self._table = Table()
+
+    @property
+    def observations(self) -> NDArray[Any]:
+        """The distinct observations so far, row by id (read-only)."""
+        return self._table.rows
+
+    def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        """Id of each observation [n, *shape] -> [n]; new ones enter the table in order of appearance."""
+        out = np.empty(len(observations), np.int64)
+        for i, observation in enumerate(np.ascontiguousarray(observations)):
+            out[i] = self._ids.setdefault(observation.tobytes(), len(self._ids))
+            if out[i] == len(self._table):
+                self._table.append(observation)
+        return out

@@ -1,0 +1,127 @@
+"""Which trajectories visit a path in order, the part after it, and what lies between two visits.
+
+Every function works on all trajectories of a store at once. Positions are flat: they count through all trajectories.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lstoc_core.trajectories.store import BLOCK, Bools, TrajectoryStore, ranges
+
+# --- conditioned on, the part after, explained by (Section "Learning Subgoals") ---
+
+
+def earliest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.int64]:
+    """Per trajectory, the flat position at which its earliest visit of `path` in order ends, or -1.
+
+    The empty path ends on the start observation. A trajectory is *conditioned on* a working node if its path matches.
+    """
+    begin, end = store.offsets[:-1], store.offsets[1:]
+    at, alive = begin.copy(), np.ones(len(store), np.bool_)
+    for observation_id in path:
+        places = np.append(store.occurrences(observation_id), store.size)
+        found = places[np.searchsorted(places[:-1], at, side="right")]
+        alive &= found < end
+        at = np.where(alive, found, end - 1)
+    return np.where(alive, at, -1)
+
+
+def latest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.int64]:
+    """Per trajectory, the flat position at which its latest visit of `path` in order begins, or -1.
+
+    The empty path begins one past the final observation.
+    """
+    begin, end = store.offsets[:-1], store.offsets[1:]
+    at, alive = end.copy(), np.ones(len(store), np.bool_)
+    for observation_id in reversed(path):
+        places = np.append(-1, store.occurrences(observation_id))
+        found = places[np.searchsorted(places[1:], at, side="left")]
+        alive &= found > begin
+        at = np.where(alive, found, begin)
+    return np.where(alive, at, -1)
+
+
+def contains(store: TrajectoryStore, path: Sequence[int]) -> Bools:
+    """Which trajectories visit `path` in order (other visits in between are harmless)."""
+    return earliest_match(store, path) >= 0
+
+
+def explained_by(store: TrajectoryStore, sequences: Iterable[Sequence[int]]) -> Bools:
+    """Which trajectories contain at least one of the sequences."""
+    explained = np.zeros(len(store), np.bool_)
+    for sequence in sequences:
+        explained |= contains(store, sequence)
+    return explained
+
+
+def after(store: TrajectoryStore, path: Sequence[int]) -> TrajectoryStore:
+    """The trajectories conditioned on `path`, cut to the part after its earliest match.
+
+    Each starts on the last element of the path (on its own start for the empty path); visits come strictly after.
+    """
+    match = earliest_match(store, path)
+    chosen = np.flatnonzero(match >= 0)
+    if len(chosen) == 0:
+        raise ValueError(f"no trajectory of {len(store)} visits the path {list(path)} in order; collect more")
+    return store.cut(chosen, match[chosen], store.offsets[1:][chosen])
+
+
+# --- first occupancy (Section "Discovering Next Subgoal") ---
+
+
+def first_occupancy(store: TrajectoryStore) -> TrajectoryStore:
+    """FR of each trajectory: its start, then only the first visit of each id, in order of time."""
+    begin = np.repeat(store.offsets[:-1], store.lengths)
+    keep = store.previous <= begin  # -1: never before; begin: only as the start, which is not a visit
+    return store.keep(keep)
+
+
+def shortest_ways(store: TrajectoryStore, keys: Iterable[int]) -> dict[int, NDArray[np.float64]]:
+    """For each key, the fewest steps to its next visit from each observation in any trajectory, [num_ids], or inf.
+
+    Each is a way that was really gone: they are not joined from pieces of different trajectories, because two places
+    that look the same would then seem to be connected.
+    """
+    ends = np.repeat(store.offsets[1:], store.lengths)
+    positions = np.arange(store.size)
+    ways = {}
+    for key in keys:
+        visits = np.append(store.occurrences(key), store.size)
+        following = visits[np.searchsorted(visits, positions, side="right")]
+        comes = following < ends
+        ways[key] = np.full(store.num_ids, np.inf)
+        np.minimum.at(ways[key], store.ids[comes], (following - positions)[comes])
+    return ways
+
+
+def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, num_ids: int) -> NDArray[np.int64]:
+    """For each id, in how many open segments start < k < stop of flat positions it occurs at least once: [num_ids].
+
+    A segment lies within one trajectory; empty ones (stop <= start + 1) count nothing. Cost: the total length.
+    """
+    start, stop = np.asarray(start, np.int64), np.asarray(stop, np.int64)
+    if num_ids < store.num_ids:
+        raise ValueError(f"num_ids is {num_ids}, but the store's table has {store.num_ids} observations")
+    long = stop > start + 1
+    start, stop = start[long], stop[long]
+    if len(start) and (start.min() < 0 or stop.max() > store.size):
+        raise ValueError(f"segments must lie within 0..{store.size}; drop the trajectories without a match (-1) first")
+    counts = np.zeros(num_ids, np.int64)
+    ids, previous, total = store.ids, store.previous, np.cumsum(stop - start - 1)
+    first = 0
+    while first < len(start):  # a block of segments at a time
+        done = total[first - 1] if first else 0
+        last = max(int(np.searchsorted(total, done + BLOCK, side="right")), first + 1)
+        inside = ranges(start[first:last] + 1, stop[first:last])
+        fresh = previous[inside] <= np.repeat(start[first:last], stop[first:last] - start[first:last] - 1)
+        counts += np.bincount(ids[inside[fresh]], minlength=num_ids)
+        first = last
+    return counts
+
+
+def segments(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike) -> TrajectoryStore:
+    """The open segments start < k < stop of flat positions as trajectories, each behind its start element."""
+    start, stop = np.asarray(start, np.int64), np.asarray(stop, np.int64)
+    return store.cut(np.searchsorted(store.offsets, start, side="right") - 1, start, stop)
