@@ -15,7 +15,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.worlds import compile_world, crafter, make_env, make_vec
+from lstoc_core.worlds import compile_world, make_env, make_vec
+from lstoc_core.worlds.domains import crafter
 from lstoc_core.worlds.tasks import TASKS, TaskError, make_task
 
 DOMAINS = {

@@ -1,4 +1,4 @@
-"""The engine of all five domains: a world is a handful of integer tables, and episodes are look-ups in them.
+"""The engine of all domains: a world is a handful of integer tables, and episodes are look-ups in them.
 
 `World` numbers the free cells and the distinct observations. `GridEnv` (one episode at a time) and `GridVectorEnv`
 (many at once) read the same tables. Position and FSM state are folded into one integer, the *situation*, so that a step
@@ -19,6 +19,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.worlds import maps
+from lstoc_core.worlds.domain import Picture
 from lstoc_core.worlds.tasks import Task
 
 NUM_ACTIONS = len(maps.ACTIONS)
@@ -26,7 +27,7 @@ NUM_ACTIONS = len(maps.ACTIONS)
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A task compiled to tables: P positions (free cells, row by row), N distinct observations, 4 actions."""
+    """A task compiled to tables: P positions (the free cells, row by row), N distinct observations, 4 actions."""
 
     task: Task
     next_position: NDArray[np.int32]
@@ -35,8 +36,8 @@ class World:
     """[P]; row of `observations` that is seen at a position."""
     observations: NDArray[np.uint8]
     """[N, *observation shape]; no two rows are equal."""
-    picture: Callable[[], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
-    """Draws the whole map [h, w, 3] without the agent, and the agent [cell, cell, 4]."""
+    picture: Callable[[], Picture]
+    """Draws the map and the agent."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -55,10 +56,12 @@ class World:
 
     @property
     def num_positions(self) -> int:
+        """P, the number of free cells."""
         return len(self.next_position)
 
     @property
     def num_observations(self) -> int:
+        """N, the number of distinct observations."""
         return len(self.observations)
 
     @cached_property
@@ -88,7 +91,7 @@ class World:
         return grid
 
     @cached_property
-    def _canvas(self) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    def _canvas(self) -> Picture:
         return self.picture()
 
     def render(self, position: int | None = None) -> NDArray[np.uint8]:
@@ -105,20 +108,22 @@ class World:
 
     @cached_property
     def situations(self) -> "Situations":
+        """The tables that the environments step with."""
         return Situations.of(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Situations:
-    """Position and FSM state folded into one integer, position · S + state, and all a step needs to know about it."""
+    """Position and FSM state as one integer, position · S + state, and tables of what a step does to it."""
 
     next: NDArray[np.int64]
     """[P · S · 4]; the situation after an action, at index situation · 4 + action."""
     success: NDArray[np.bool_]
     """[P · S]; whether the formula is satisfied."""
     observation_id: NDArray[np.int64]
-    """[P · S]"""
+    """[P · S]; what is seen."""
     starts: NDArray[np.int64]
+    """Situations an episode may start in."""
     num_states: int
 
     @classmethod
@@ -262,6 +267,9 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
         """The distinct observations, [N, ...]; ids are rows of it."""
         return self.world.observations
 
+    def representation(self, count: int) -> None:
+        """None: bytes tell the observations apart, nothing is learned about them."""
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
@@ -311,7 +319,7 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(self.world.render(int(s) // self._tables.num_states if s >= 0 else None) for s in self._situation)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on exactly from here: arrays, and generator states that json can hold."""
+        """All that is needed to resume exactly here: arrays, and generator states that json can hold."""
         return {
             "situation": self._situation.copy(),
             "time": self._time.copy(),
@@ -320,10 +328,13 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a `state_dict` of the same task and number of environments."""
+        """Resumes from a `state_dict` of the same task and number of environments."""
         situation = np.asarray(state["situation"], np.int64)
         if situation.shape != (self.num_envs,) or situation.max(initial=0) >= len(self._tables.success):
-            raise ValueError(f"a state of {len(situation)} environments, or of another task; here are {self.num_envs}")
+            raise ValueError(
+                f"a state of {len(situation)} environments cannot be loaded into {self.num_envs} of task"
+                f" {self.task.name!r}: use the task and num_envs it was saved with"
+            )
         self._situation[:] = situation
         self._time[:] = state["time"]
         self._begun = bool(state["begun"])
@@ -341,16 +352,18 @@ class GridVectorEnv(VectorEnv[Any, Any, Any]):
         return array
 
     def _seed_streams(self, seed: int | None) -> None:
-        """One generator per environment, as gymnasium seeds them; none where there is nothing to draw."""
+        """One generator per environment, seeded as gymnasium does; none if there is only one start."""
         if len(self._tables.starts) > 1:
             seeds = [None if seed is None else seed + i for i in range(self.num_envs)]
             self._generators = [gymnasium.utils.seeding.np_random(s)[0] for s in seeds]
 
     def _start(self, envs: NDArray[np.intp]) -> NDArray[np.int64] | np.int64:
+        """Where these environments start: the only start, or one drawn for each."""
         starts = self._tables.starts
         if len(starts) == 1:
-            return starts[0]
-        return starts[[self._generators[i].integers(len(starts)) for i in envs]]
+            return np.int64(starts[0])
+        drawn: NDArray[np.int64] = starts[[self._generators[i].integers(len(starts)) for i in envs]]
+        return drawn
 
     def _show(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         return ids if self.observation == "id" else self.observations.take(ids, axis=0)

@@ -2,46 +2,44 @@
 
 import dataclasses
 from functools import lru_cache, partial
-from types import ModuleType
-from typing import Any
+from typing import TypedDict, Unpack
 
-from lstoc_core.worlds import crafter, letter, maps, office, robot, rooms
+from lstoc_core.worlds import maps
+from lstoc_core.worlds.domain import Domain
 from lstoc_core.worlds.grid import GridEnv, GridVectorEnv, World, intern_rows
+from lstoc_core.worlds.registry import find_domain
 from lstoc_core.worlds.tasks import TASKS, Task, TaskError
 
-_DOMAIN: dict[str, ModuleType] = {
-    "letter": letter,
-    "office": office,
-    "crafter": crafter,
-    "robot": robot,
-    "rooms": rooms,
-}
 
-_OPTIONS = ("view", "wrap", "start", "horizon")
+class WorldOptions(TypedDict, total=False):
+    """What of a task may be changed without making another task."""
+
+    view: int | None
+    wrap: bool
+    start: maps.Cell | None
+    horizon: int
 
 
-def compile_world(task: Task | str, **options: Any) -> World:
+def compile_world(task: Task | str, **options: Unpack[WorldOptions]) -> World:
     """The tables of a task, given itself or by name.
 
-    Options (view, wrap, start, horizon) take the place of the task's. Worlds are kept: compiling the same task again is
-    free.
+    Options take the place of the task's own values. Worlds are kept: compiling the same task again is free.
     """
     task = TASKS[task] if isinstance(task, str) else task
     if options:
-        unknown = sorted(set(options) - set(_OPTIONS))
-        if unknown:
-            raise TaskError(
-                f"{unknown[0]!r} cannot be changed in task {task.name!r}, only {', '.join(_OPTIONS)}: use make_task"
-            )
-        if options.get("start") is not None:
-            options["start"] = tuple(options["start"])
+        fixed = sorted(set(options) - set(WorldOptions.__annotations__))
+        if fixed:
+            changeable = ", ".join(WorldOptions.__annotations__)
+            raise TaskError(f"{fixed[0]!r} cannot be changed in task {task.name!r}, only {changeable}: use make_task")
+        start = options.get("start")
+        if start is not None:
+            options["start"] = (start[0], start[1])
         task = dataclasses.replace(task, **options)
-    return _compile(task)
+    return _compile(find_domain(task.domain), task)
 
 
 @lru_cache(maxsize=32)
-def _compile(task: Task) -> World:
-    domain = _DOMAIN[task.domain]
+def _compile(domain: Domain, task: Task) -> World:
     observation_id, observations = intern_rows(domain.views(task))
     return World(
         task=task,
@@ -59,7 +57,7 @@ def make_vec(
     seed: int | None = 0,
     observation: str = "id",
     render_mode: str | None = None,
-    **options: Any,
+    **options: Unpack[WorldOptions],
 ) -> GridVectorEnv:
     """Many episodes of a task at once, as a gymnasium VectorEnv with same-step autoreset; see `GridVectorEnv`."""
     return GridVectorEnv(
@@ -73,15 +71,25 @@ def make_env(
     task: Task | str | None = None,
     observation: str = "array",
     render_mode: str | None = None,
-    **options: Any,
+    **options: Unpack[WorldOptions],
 ) -> GridEnv:
     """One episode of a task at a time: what `gymnasium.make("lstoc/Letter-v0", task="letter-1")` calls.
 
     Without a task, the first of the domain.
     """
     if task is None:
-        task = next((name for name in TASKS if domain is None or name.split("-")[0] == domain), "")
+        task = _first_task(domain)
     world = compile_world(task, **options)
     if domain is not None and world.task.domain != domain:
         raise TaskError(f"task {world.task.name!r} is of the {world.task.domain} domain, not {domain}")
     return GridEnv(world, observation=observation, render_mode=render_mode)
+
+
+def _first_task(domain: str | None) -> str:
+    """Name of the first task of a domain (None: of all)."""
+    if domain is None:
+        return next(iter(TASKS))
+    tasks = find_domain(domain).tasks
+    if not tasks:
+        raise TaskError(f"the {domain} domain has no named task: give task=make_task(domain={domain!r}, …)")
+    return tasks[0].name

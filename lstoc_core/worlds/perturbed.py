@@ -12,9 +12,7 @@ class FlippedLabels(gymnasium.Wrapper):
 
     def __init__(self, env: gymnasium.Env, rate: float) -> None:
         if not 0 <= rate < 0.5:
-            raise ValueError(
-                f"a rate of {rate}: labels that are wrong every other time say nothing; give less than 1/2"
-            )
+            raise ValueError(f"rate={rate}: give 0 or more and less than 1/2, where labels carry no information")
         super().__init__(env)
         self.rate = rate
         self._rng = np.random.default_rng()
@@ -31,7 +29,7 @@ class FlippedLabels(gymnasium.Wrapper):
 
 
 class NoisyPixels(gymnasium.ObservationWrapper):
-    """Every pixel is off by up to `amplitude` grey levels, anew in each step, so that no observation repeats."""
+    """Adds noise of up to `amplitude` grey levels to every pixel, anew in each step, so that no observation repeats."""
 
     def __init__(self, env: gymnasium.Env, amplitude: int = 3) -> None:
         super().__init__(env)
@@ -48,5 +46,5 @@ class NoisyPixels(gymnasium.ObservationWrapper):
 
 
 def _own_stream(rng: np.random.Generator, seed: int | None) -> np.random.Generator:
-    """A stream apart from the environment's where a seed is given, else the one that goes on."""
+    """A new stream, apart from the environment's, if a seed is given; else the one in use."""
     return rng if seed is None else np.random.default_rng([seed, 1])

@@ -5,9 +5,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
 
+from lstoc_core.worlds.extras import needed_for
 from lstoc_core.worlds.tasks import Task
+
+with needed_for("a picture of a world"):
+    from PIL import Image, ImageDraw, ImageFont
 
 CELL = 32
 """Side of a cell, in pixels."""
