@@ -1,4 +1,4 @@
-"""The answers that trajectories leave open, against trying out all; and the guided method, which stops by them."""
+"""The consistent answers, against trying out all; and the guided method, which stops by them."""
 
 import itertools
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import lstoc_core.discovery.consistent as answers_module
+import lstoc_core.discovery.consistent as consistent
 from lstoc_core.discovery.consistent import TooManyTries, answers, proved
 from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.discovery.guided import Guided, GuidedConfig
@@ -80,11 +80,13 @@ def test_answers_are_those_of_trying_out_all(world, prompt):
     refuting = [*failures, *(ids[:-1] for ids in successes)] if prompt else failures
     expected = all_answers(successes, refuting, structure)
     found = answers(evidence, structure)
-    opened = [answer for answer in found if len(answer) < len(structure)]
-    for answer in found:  # each agrees, with the rest of an open one at places never seen
-        assert any(seen(paths) == answer for paths in expected)
+    opened = [answer.paths for answer in found if not answer.complete(structure)]
+    for answer in found:  # each is consistent, with the rest of an open one at places never seen
+        assert any(seen(paths) == answer.paths for paths in expected)
+        assert set(answer.paths) <= {tuple(answer.assignment.get(name, -1) for name in word) for word in structure}
+        assert len(set(answer.assignment.values())) == len(answer.assignment), "a state of its own for each symbol"
     for paths in expected:  # each is found, or is one of those that an open one stands for
-        assert paths in found or any(set(answer) <= set(paths) for answer in opened)
+        assert paths in [answer.paths for answer in found] or any(set(answer) <= set(paths) for answer in opened)
     assert proved(found, structure) == (len(expected) == 1)
     assert proved(answers(evidence, structure, limit=2), structure) == proved(found, structure)
 
@@ -94,14 +96,14 @@ def test_answers_are_those_of_trying_out_all(world, prompt):
 def test_what_is_proved_is_true(world):
     truth, successes, failures = episodes(*world)
     found = answers(Evidence(stored(successes, failures)), world[2])
-    assert any(set(answer) <= set(truth) for answer in found)
-    assert not proved(found, world[2]) or found == [truth]
+    assert any(set(answer.paths) <= set(truth) for answer in found)
+    assert not proved(found, world[2]) or [answer.paths for answer in found] == [truth]
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_enough_episodes_prove_the_answer(structure):
     truth, successes, failures = episodes(0, 2000, structure)
-    assert answers(Evidence(stored(successes, failures)), structure) == [truth]
+    assert [answer.paths for answer in answers(Evidence(stored(successes, failures)), structure)] == [truth]
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -113,7 +115,7 @@ def test_wrong_labels_are_tolerated(structure, seed):
     flipped = TrajectoryStore(STATES)
     flipped.append_flat(store.ids, store.lengths, store.labels ^ wrong)
     assert answers(Evidence(flipped), structure) == []
-    assert truth in answers(Evidence(flipped, noise=0.02), structure)
+    assert truth in [answer.paths for answer in answers(Evidence(flipped, noise=0.02), structure)]
 
 
 def test_a_wrong_label_leaves_no_doubt_about_what_came_before():
@@ -129,12 +131,13 @@ def test_a_wrong_label_leaves_no_doubt_about_what_came_before():
 
 
 def test_no_success_leaves_everything_open():
-    assert answers(Evidence(stored([], [[0, 1, 2]])), (("a", "b"),)) == [()]
+    (answer,) = answers(Evidence(stored([], [[0, 1, 2]])), (("a", "b"),))
+    assert (answer.paths, answer.assignment) == ((), {})
 
 
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch):
     _, successes, failures = episodes(0, 40, STRUCTURES[2])
-    monkeypatch.setattr(answers_module, "MAX_WORK", 1)
+    monkeypatch.setattr(consistent, "MAX_WORK", 1)
     with pytest.raises(TooManyTries, match="exclude too little"):
         answers(Evidence(stored(successes, failures)), STRUCTURES[2])
     method = Guided(structure=STRUCTURES[2])
@@ -152,11 +155,13 @@ def test_an_answer_is_finished_when_it_is_proved():
     failures = [[start, c, d], [start, m, d], [start, m, c, d], [start, x, c, m], [start, x, c, o, d]]
     failures += [[start, y, o, x, c, d], [start, x, m, d]]
     method = Guided(GuidedConfig(max_length=4), structure=(("c", "m", "d"), ("c", "o", "c", "d")))
-    assert "cannot be told from" in method.advance(stored(successes, failures, 7))
+    assert "cannot be told from" in str(method.advance(stored(successes, failures, 7)))
     assert not method.finished
-    assert method.advance(stored(successes, [*failures, [start, x, c, y, x, c, d]], 7)) == ""
+    assert method.names is None
+    assert not method.advance(stored(successes, [*failures, [start, x, c, y, x, c, d]], 7))
     assert method.finished
     assert method.paths == ((c, m, d), (c, o, c, d))
+    assert method.names == {"c": c, "m": m, "o": o, "d": d}
 
 
 @pytest.mark.parametrize(
@@ -169,5 +174,5 @@ def test_an_answer_is_finished_when_it_is_proved():
 def test_an_fsm_that_does_not_fit_is_never_proved(structure, says):
     _, successes, failures = episodes(0, 2000, STRUCTURES[0])
     method = Guided(structure=structure)
-    assert says in method.advance(stored(successes, failures))
+    assert says in str(method.advance(stored(successes, failures)))
     assert not method.finished

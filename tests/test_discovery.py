@@ -49,7 +49,7 @@ def test_random_formulas_in_random_worlds_are_recovered_exactly(words, cells, se
     task = small_task(formula, dict(zip("abcd", cells, strict=False)))
     findings = guided(walks(task, 6000, seed), GuidedConfig(max_length=4))
     assert findings.paths == truth(task)
-    assert findings.missing == ""
+    assert not findings.missing
 
 
 @pytest.mark.parametrize("formula", ["a;b;c", "((a;b)|c);d", "a;((b;a)|c);d"])
@@ -91,12 +91,12 @@ def test_rivals_are_reported_until_the_data_tells_them_apart():
     store.append([np.array([0, 1, 2, 3])] * 10 + [np.array([0, 3, 4])] * 10, None, [True] * 10 + [False] * 10)
     (finding,) = guided(store).sequences
     assert {finding.path, *finding.rivals} == {(1, 3), (2, 3)}
-    assert "cannot be told from" in guided(store).missing
+    assert "cannot be told from" in str(guided(store).missing)
     store.append([np.array([0, 1, 3, 4])], None, [False])  # 1 then 3 is not enough
     (finding,) = guided(store).sequences
     assert finding.path == (2, 3)
     assert not finding.rivals
-    assert guided(store).missing == ""
+    assert not guided(store).missing
 
 
 def test_necessity_counts_refuters():
@@ -134,24 +134,24 @@ def test_a_bottleneck_is_dropped():
 def test_without_an_fsm_it_waits_for_other_branches():
     task = small_task("a;b")
     method = Guided()
-    assert "another branch may show" in method.advance(walks(task, 1000))
+    assert "another branch may show" in str(method.advance(walks(task, 1000)))
     assert method.paths == truth(task)
-    assert method.advance(walks(task, 2000)) == ""
+    assert not method.advance(walks(task, 2000))
     assert method.finished
 
 
 def test_nothing_to_learn_from():
-    assert guided(TrajectoryStore(3)).missing == "no success was seen"
+    assert str(guided(TrajectoryStore(3)).missing) == "no success was seen"
     store = TrajectoryStore(3)
     store.append([np.array([0, 1, 2])] * 4, None, [False] * 4)
-    assert guided(store).missing == "no success was seen"
+    assert str(guided(store).missing) == "no success was seen"
     store.append([np.array([0, 1])] * 2, None, [True] * 2)
-    assert "unexplained" in guided(store).missing
+    assert "unexplained" in str(guided(store).missing)
 
 
 def test_fsm_of_the_formula_bounds_the_length():
     task = small_task("a;b;c")
     findings = guided(walks(task, 2000), GuidedConfig(max_length=parse("a;b").fsm().longest_path))
     assert findings.paths == ()
-    assert "unexplained" in findings.missing
+    assert "unexplained" in str(findings.missing)
     assert findings.pursued

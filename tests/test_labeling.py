@@ -10,9 +10,9 @@ import pytest
 
 from lstoc_core import TASKS, compile_world, make_vec
 from lstoc_core.discovery.guided import guided
-from lstoc_core.labeling import Labeling, LabelingError, label, predict, rejected_words
+from lstoc_core.labeling import Labeling, LabelingError, certify, label, predict, rejected_words
 from lstoc_core.labeling.program import LabelingProgram, Sequences, mip_solvers, possible_names
-from lstoc_core.labeling.search import Evidence
+from lstoc_core.labeling.search import MappingSearch
 from lstoc_core.logic import parse
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 from lstoc_core.worlds.tasks import NINE
@@ -240,6 +240,26 @@ def test_nine_tasks_are_unique_and_correct(name):
     assert predict(fsm).unique
 
 
+def test_certifying_known_names_equals_solving():
+    """Whichever of the mappings is known: the same result as the integer program's, alternatives included."""
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        fsm = random_fsm(rng, "abcd")
+        symbols = sorted({symbol for word in fsm.minimal_sequences() for symbol in word})
+        number = dict(zip(symbols, rng.permutation(len(symbols)).tolist(), strict=True))
+        words = [tuple(number[symbol] for symbol in word) for word in fsm.minimal_sequences()]
+        solved = label(words, fsm)
+        for mapping in solved.mappings:
+            assert certify(words, fsm, mapping) == solved
+
+
+def test_names_that_do_not_fit_are_not_certified():
+    fsm = parse("a;b").fsm()
+    for words, mapping in (([(0, 1)], {0: "b", 1: "a"}), ([(0, 1)], {0: "a"}), ([(0, 2, 1)], {0: "a", 1: "b"})):
+        with pytest.raises(LabelingError, match="use label"):
+            certify(words, fsm, mapping)
+
+
 @pytest.mark.parametrize("name", ["letter-1", "letter-2", "letter-3"])
 def test_discovered_sequences_are_named_correctly(name):
     """From labelled random walks to names, without the truth on the way."""
@@ -377,7 +397,7 @@ def test_bad_input_is_named(sequences, options, message):
 
 def test_culprits_without_time_for_the_smallest_set(monkeypatch):
     """Then none of them can be left out, and the message does not claim more."""
-    monkeypatch.setattr(Evidence, "unexplainable", partialmethod(Evidence.unexplainable, rounds=1))
+    monkeypatch.setattr(MappingSearch, "unexplainable", partialmethod(MappingSearch.unexplainable, rounds=1))
     rng = np.random.default_rng(1)
     checked = 0
     while checked < 15:

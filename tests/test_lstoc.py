@@ -14,7 +14,7 @@ import torch
 
 import lstoc_core as lstoc
 from lstoc_core.loop import LSTOCConfig
-from lstoc_core.policies.ppo import PPOConfig
+from lstoc_core.policies.ppo import PPO, PPOConfig
 from lstoc_core.scoring import Score
 
 torch.set_num_threads(1)
@@ -39,9 +39,9 @@ def facts(discovery):
     return (
         history,
         discovery.sequences,
-        discovery.trajectories,
+        discovery.num_trajectories,
         discovery.env_steps,
-        discovery.store.ids.copy(),
+        discovery.trajectories.ids.copy(),
         weights,
     )
 
@@ -102,11 +102,11 @@ def test_finds_names_and_solves(formula):
     found = run(task, solve=True, max_steps=150_000)
     assert lstoc.score(found, task) == Score(exact=True, found=1.0, labels_correct=True)
     assert found.finished
-    assert found.missing == ""
+    assert not found.missing
     assert found.success_rate >= SMALL.pursuit.solved
     assert found.learner.evaluate(100) >= 0.9
     assert found.tree.sequences == found.sequences
-    assert found.trajectories <= len(found.store)
+    assert found.num_trajectories <= len(found.trajectories)
     assert found.env_steps <= found.learner.env_steps <= 150_000
     assert [record["phase"] for record in found.history][-1] == "solved"
 
@@ -121,15 +121,24 @@ def test_the_papers_method_through_the_same_loop():
     assert [event for event, *_ in found.tree.events] == ["expand", "work", "satisfying", "work", "explored"]
 
 
-def test_the_papers_randomness_is_for_exploration_only():
+def test_the_papers_randomness_is_for_exploration_only(monkeypatch):
+    """ε = 0.5 while exploring by the paper's method; none in the solve phase, nor by ours."""
+    used = []
+    update = PPO.update
+
+    def noted(self, *, epsilon=None, **options):
+        used.append(self.config.epsilon if epsilon is None else epsilon)
+        return update(self, epsilon=epsilon, **options)
+
+    monkeypatch.setattr(PPO, "update", noted)
     config = replace(SMALL, forward=replace(SMALL.forward, threshold=20, exact=True))
-    explored = run(tiny("a"), method="forward", config=config, max_steps=1)
-    assert not explored.finished
-    assert explored.learner.config.epsilon == 0.5
-    solving = run(tiny("a"), method="forward", config=config, solve=True)
-    assert solving.finished
-    assert solving.learner.config.epsilon == SMALL.ppo.epsilon
-    assert run(tiny("a"), max_steps=1).learner.config.epsilon == SMALL.ppo.epsilon
+    found = run(tiny("a"), method="forward", config=config, solve=True)
+    phases = [record["phase"] for record in found.history]
+    assert {*used[: phases.index("solve") + 1]} == {0.5}
+    assert {*used[phases.index("solve") + 1 :]} == {SMALL.ppo.epsilon}
+    used.clear()
+    run(tiny("a"), max_steps=1)
+    assert used == [SMALL.ppo.epsilon]
 
 
 def test_the_same_seed_gives_the_same_run_and_another_seed_another():
@@ -145,15 +154,15 @@ def test_callbacks_and_history_tell_the_same_story():
     assert seen == found.history
     steps = [record["env_steps"] for record in seen]
     assert steps == list(range(512, 512 * len(seen) + 1, 512))
-    assert seen[-1]["trajectories"] == len(found.store)
+    assert seen[-1]["trajectories"] == len(found.trajectories)
 
 
 def test_a_budget_too_small_says_what_is_missing_and_keeps_what_was_collected():
     found = run(tiny("a;b;a"), max_steps=2_000)
     assert not found.finished
     assert found.labeling is None
-    assert f"in {len(found.store)} trajectories" in found.missing
-    assert len(found.store) == found.trajectories > 0
+    assert f"in {len(found.trajectories)} trajectories" in str(found.missing)
+    assert len(found.trajectories) == found.num_trajectories > 0
 
 
 def test_score_counts_what_was_found():
@@ -186,7 +195,7 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been(tmp_path):
     assert {record["phase"] for record in whole.history} == {"explore", "solve"}
     assert_same(whole, resumed)
     assert whole.missing == resumed.missing
-    assert len(list(tmp_path.glob("learner-*.pt"))) == 1
+    assert len(list(tmp_path.glob("explorer-*.pt"))) == 1
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
@@ -194,9 +203,9 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
         f"""
         import sys, torch
         sys.path.insert(0, {str(sys.path[0])!r})
-        import lstoc_core.loop
+        import lstoc_core.run.checkpoint
         from test_lstoc import run, tiny
-        lstoc_core.loop.SAVE_EVERY = 0.0
+        lstoc_core.run.checkpoint.SAVE_EVERY = 0.0
         run(tiny("a;b;a"), max_steps=10**9, solve=True, checkpoint={str(tmp_path)!r})
         """
     )
@@ -216,6 +225,64 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         run(tiny("a;b"), max_steps=1_000, checkpoint=tmp_path, seed=1)
     with pytest.raises(ValueError, match=r"another run: env='custom, a;b, .*' instead of 'custom, a;c, "):
         run(tiny("a;c"), max_steps=1_000, checkpoint=tmp_path)
+
+
+def published(task, **options):
+    config = replace(SMALL, forward=replace(SMALL.forward, threshold=20, exact=True))
+    return run(task, method="forward", config=config, **options)
+
+
+@pytest.mark.parametrize("call", [run, published])
+def test_a_run_stopped_in_any_phase_goes_on_the_same(tmp_path, call):
+    """While exploring, at the stop, in the solve phase, and when all is done: each time it is taken up again."""
+    task = tiny("a;b" if call is run else "a")
+    whole = call(task, solve=True, max_steps=150_000)
+    assert whole.history[-1]["phase"] == "solved"
+    last = {record["phase"]: record["env_steps"] for record in whole.history}
+    for steps, solve in ((1_000, False), (150_000, False), (last["explore"] + 2_000, True), (150_000, True)):
+        resumed = call(task, solve=solve, max_steps=steps, checkpoint=tmp_path)
+    assert_same(whole, resumed)
+    assert whole.labeling == resumed.labeling
+    again = call(task, solve=True, max_steps=150_000, checkpoint=tmp_path)
+    assert_same(whole, again)
+    assert (again.finished, again.labeling, again.success_rate) == (True, whole.labeling, whole.success_rate)
+    assert again.tree == whole.tree
+
+
+def test_a_callback_that_returns_false_ends_the_run_and_saves_it(tmp_path):
+    task = tiny("a;b;a")
+    seen = []
+
+    def stop_soon(record):
+        seen.append(record)
+        return len(seen) < 3
+
+    stopped = run(task, callbacks=[stop_soon], checkpoint=tmp_path)
+    assert stopped.interrupted
+    assert not stopped.finished
+    assert len(stopped.history) == 3
+    assert_same(run(task, checkpoint=tmp_path), run(task))
+
+
+def test_ctrl_c_ends_the_run_after_the_update_under_way(tmp_path):
+    task = tiny("a;b;a")
+    before = signal.getsignal(signal.SIGINT)
+    stopped = run(task, callbacks=[lambda record: signal.raise_signal(signal.SIGINT)], checkpoint=tmp_path)
+    assert stopped.interrupted
+    assert not stopped.finished
+    assert len(stopped.history) == 1
+    assert signal.getsignal(signal.SIGINT) is before
+    assert_same(run(task, checkpoint=tmp_path), run(task))
+
+
+def test_a_second_ctrl_c_ends_it_at_once():
+    def twice(record):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny("a;b"), callbacks=[twice])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # --- any environment --------------------------------------------------------------------------------------------------
@@ -247,16 +314,16 @@ def test_a_single_environment_that_stands():
 def test_an_exploration_that_brings_nothing_new_is_paid_for_what_it_misses():
     """Cells 0 to 4; nothing ever succeeds, so there is no news. What every episode visits is worth nothing then."""
     found = run(Never, max_steps=8_000, config=replace(SMALL, patience=40, bonus=0.0))
-    rewards, store = found.learner.rewards, found.store
+    plan, store = found.learner.rewards.plan, found.trajectories
     last = [set(store.trajectory(index)[1:].tolist()) for index in range(len(store) - 10, len(store))]
     missed = [np.mean([key not in visited for visited in last]) for key in range(store.num_ids)]
-    np.testing.assert_allclose(rewards.worth, missed)
-    assert rewards.config.bonus > 0
-    assert rewards.config.explained == SMALL.explained / 4
+    np.testing.assert_allclose(plan.worth, missed)
+    assert plan.config.bonus > 0
+    assert plan.config.explained == SMALL.explained / 4
     solving = run(tiny("a;b"), max_steps=150_000, solve=True, config=replace(SMALL, patience=1))
     assert solving.finished
-    assert len(solving.learner.rewards.worth) == 0
-    calm = run(Never, max_steps=8_000, config=replace(SMALL, patience=None, bonus=0.0)).learner.rewards
+    assert len(solving.learner.rewards.plan.worth) == 0
+    calm = run(Never, max_steps=8_000, config=replace(SMALL, patience=None, bonus=0.0)).learner.rewards.plan
     assert len(calm.worth) == calm.config.bonus == 0
     assert calm.config.explained == SMALL.explained
 
@@ -268,18 +335,18 @@ def test_an_environment_that_never_succeeds():
     found = run(Never, max_steps=5_000)
     assert not found.finished
     assert found.sequences == ()
-    assert "0 successes in" in found.missing
-    assert "nothing to learn from" in found.missing
-    assert len(found.store) > 100
-    assert not found.store.labels.any()
+    assert "0 successes in" in str(found.missing)
+    assert "nothing to learn from" in str(found.missing)
+    assert len(found.trajectories) > 100
+    assert not found.trajectories.labels.any()
 
 
 def test_an_environment_that_always_succeeds():
     found = run(Always, max_steps=5_000)
     assert not found.finished
-    assert "without failures there is nothing to contrast" in found.missing
-    assert found.store.labels.all()
-    assert len(found.store) == found.positives > 100
+    assert "without failures there is nothing to contrast" in str(found.missing)
+    assert found.trajectories.labels.all()
+    assert len(found.trajectories) == found.num_positives > 100
 
 
 def test_episodes_that_do_not_end():
@@ -288,7 +355,7 @@ def test_episodes_that_do_not_end():
             observation, reward, _, _, info = super().step(action)
             return observation, reward, False, False, info
 
-    assert "no episode ended within 1024 steps" in run(Endless, max_steps=1_000).missing
+    assert "no episode ended within 1024 steps" in str(run(Endless, max_steps=1_000).missing)
 
 
 def test_an_environment_that_does_not_report_success():

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -135,7 +136,8 @@ def test_bootstrap_is_the_value_after_the_whole_truncated_episode():
     env, ppo = recorded()
     for _ in range(3):
         hidden_before = len(env.episodes)
-        segment, _ = ppo._collect()  # weights stay as they are, so that values can be worked out afterwards
+        # Weights stay as they are, so that values can be worked out afterwards.
+        segment, _ = ppo._collect(ppo.config.epsilon)
         finished = env.episodes[hidden_before:]
         cuts = np.argwhere(segment.dones)
         assert len(cuts) == len(finished)
@@ -159,7 +161,7 @@ def test_before_any_gradient_step_the_ratios_are_one(epsilon):
     ppo = learner(epsilon=epsilon)
     for _ in range(3):
         hidden = ppo._hidden
-        segment, _ = ppo._collect()
+        segment, _ = ppo._collect(ppo.config.epsilon)
         ids, begins = torch.from_numpy(segment.ids), torch.from_numpy(segment.begins)
         with torch.no_grad():
             projection = ppo.policy.project(ppo.policy.embedding(ppo.env.observations))
@@ -173,7 +175,7 @@ def test_before_any_gradient_step_the_ratios_are_one(epsilon):
 
 def test_epsilon_one_acts_uniformly():
     ppo = learner(epsilon=1.0, num_envs=64)
-    actions = torch.cat([ppo._collect()[0].actions.flatten() for _ in range(4)])
+    actions = torch.cat([ppo._collect(ppo.config.epsilon)[0].actions.flatten() for _ in range(4)])
     counts = torch.bincount(actions, minlength=4)
     assert (counts - len(actions) / 4).abs().max() < 5 * (len(actions) * 3 / 16) ** 0.5
 
@@ -186,12 +188,23 @@ def test_distinct_is_unique():
     assert places.tolist() == expected_places.reshape(ids.shape).tolist()
 
 
+def test_an_update_may_be_given_another_epsilon():
+    """ε of one update: what is collected and learned is that of a learner with this ε in its settings."""
+    given, own, without = learner(), learner(epsilon=0.5), learner()
+    for ppo, epsilon in ((given, 0.5), (own, None), (without, None)):
+        ppo.update(epsilon=epsilon)
+    weights = [torch.cat([w.flatten() for w in ppo.policy.parameters()]) for ppo in (given, own, without)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    assert given.config.epsilon == 0
+
+
 def test_rewards_of_the_model_are_what_is_learned_from():
     ppo = learner(rewards=RewardConfig(success=0.0, explained=0.25, bonus=0.0))
     world = ppo.env.world
-    sequence = [world.observation_of_symbol("a"), world.observation_of_symbol("b")]
-    ppo.rewards.set_sequences([sequence], explained=[sequence])
-    paid = sum(ppo._collect()[0].rewards.sum() for _ in range(10))
+    sequence = (world.observation_of_symbol("a"), world.observation_of_symbol("b"))
+    ppo.follow(replace(ppo.rewards.plan, paths=(sequence,), explained=(sequence,)))
+    paid = sum(ppo._collect(0.0)[0].rewards.sum() for _ in range(10))
     assert explained_by(ppo.store, [sequence]).sum() == len(ppo.store.positives) > 0
     assert paid == 0.25 * len(ppo.store.positives)
 
@@ -255,7 +268,8 @@ BONUS = RewardConfig(bonus=0.1, progress=0.2, explained=0.5)
 def exploring(seed=0):
     ppo = learner(RANDOM_START, env_seed=5, seed=seed, rewards=BONUS, epsilon=0.25)
     world = ppo.env.world
-    ppo.rewards.set_sequences([[world.observation_of_symbol("a")]], explained=[[world.observation_of_symbol("b")]])
+    a, b = map(world.observation_of_symbol, "ab")
+    ppo.follow(replace(ppo.rewards.plan, paths=((a,),), explained=((b,),)))
     return ppo
 
 

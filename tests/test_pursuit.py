@@ -37,14 +37,15 @@ def test_recent_counts_the_last_updates_in_which_an_episode_ended():
 def test_looking_around_is_paid_until_half_of_the_episodes_succeed():
     config = PursuitConfig(progress=0.25, approach=0.125, bonus=0.5)
     chase = pursuit(config)
-    rewards = chase.learner.rewards
-    assert rewards.config == RewardConfig(progress=0.25, approach=0.125, bonus=0.5)
+    assert chase.plan.config == RewardConfig(progress=0.25, approach=0.125, bonus=0.5)
     chase.recent = Recent([(1000, 0.4)])
     chase.update()
-    assert rewards.config.bonus == 0.5
+    assert chase.learner.rewards.plan.config.bonus == 0.5
     chase.recent = Recent([(10_000, 0.6)])
     chase.update()
-    assert rewards.config == RewardConfig(progress=0.25, approach=0.125, bonus=0.0)
+    assert chase.plan.config == RewardConfig(progress=0.25, approach=0.125, bonus=0.0)
+    chase.update()
+    assert chase.learner.rewards.plan.config == chase.plan.config
     assert not chase.solved
     chase.recent = Recent([(1000, 0.98)])
     assert chase.solved
@@ -53,12 +54,12 @@ def test_looking_around_is_paid_until_half_of_the_episodes_succeed():
 def test_ways_are_those_that_the_policy_has_gone():
     chase = pursuit()
     chase.update()
-    tree = chase.learner.rewards.tree
-    assert tree.paths == chase.paths
-    assert not np.isfinite([steps[0] for steps in tree.ways.values() if len(steps)]).any(), "no episode has ended"
+    plan = chase.learner.rewards.plan
+    assert plan.paths == chase.paths
+    assert not np.isfinite([steps[0] for steps in plan.ways.values() if len(steps)]).any(), "no episode has ended"
     for _ in range(30):
         chase.update()
-    ways = chase.learner.rewards.tree.ways
+    ways = chase.learner.rewards.plan.ways
     assert set(ways) == set(chase.paths[0])
     cells = compile_world("letter-1").task.cells
     for key, steps in ways.items():

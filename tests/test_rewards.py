@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core.policies.rewards import RewardConfig, RewardModel
+from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
+from lstoc_core.trajectories.recorder import EpisodeRecorder
 
 FULL = RewardConfig(success=1.0, explained=0.25, progress=0.125, bonus=0.03125, approach=0.0625)
 
@@ -61,6 +62,25 @@ def reference(config, paths, explained, ways, worth, episode, success):
             reward += config.explained if any(contains(now, path) for path in explained) else config.success
         rewards.append(reward)
     return rewards
+
+
+class Paid:
+    """A reward model and the recorder of the episodes that it speaks of."""
+
+    def __init__(self, num_envs, plan):
+        self.model, self.recorder = RewardModel(num_envs, plan), EpisodeRecorder(num_envs)
+
+    def follow(self, plan):
+        self.model.follow(plan, self.recorder.running)
+
+    def reset(self, ids):
+        self.model.reset(ids)
+        self.recorder.begin(ids)
+
+    def step(self, *arguments):
+        rewards = self.model.step(*arguments)
+        self.recorder.step(*arguments)
+        return rewards
 
 
 def run(model, streams, lengths, labels, *, between=None):
@@ -127,10 +147,8 @@ configs = st.builds(
 @settings(max_examples=150, deadline=None)
 def test_rewards_follow_the_rules(world, paths, explained, ways, worth, config):
     streams, lengths, labels = world
-    model = RewardModel(len(streams), config)
-    model.worth = worth
-    model.set_sequences(paths, explained, ways)
-    got = run(model, *world)
+    plan = RewardPlan(config, tuple(paths), tuple(explained), ways, worth)
+    got = run(Paid(len(streams), plan), *world)
     for stream, parts, marks, mine in zip(streams, lengths, labels, got, strict=True):
         expected = [
             r
@@ -145,18 +163,15 @@ def test_rewards_follow_the_rules(world, paths, explained, ways, worth, config):
 def test_sequences_and_config_may_change_within_episodes(world, paths, explained, ways, config, data):
     """After the change, rewards are those of a model that had them from the start."""
     change = data.draw(st.integers(1, len(world[0][0]) - 1))
-    model = RewardModel(len(world[0]), RewardConfig(bonus=0.5))
-    model.set_sequences([(0,), (1, 2)], [(3,)])
+    model = Paid(len(world[0]), RewardPlan(RewardConfig(bonus=0.5), ((0,), (1, 2)), ((3,),)))
+    plan = RewardPlan(config, tuple(paths), tuple(explained), ways)
 
     def between(step):
         if step == change:
-            model.set_sequences(paths, explained, ways)
-            model.config = config
+            model.follow(plan)
 
     late = run(model, *world, between=between)
-    always = RewardModel(len(world[0]), config)
-    always.set_sequences(paths, explained, ways)
-    for mine, other in zip(late, run(always, *world), strict=True):
+    for mine, other in zip(late, run(Paid(len(world[0]), plan), *world), strict=True):
         assert mine[change - 1 :] == other[change - 1 :]
 
 
@@ -164,39 +179,35 @@ def test_sequences_and_config_may_change_within_episodes(world, paths, explained
 @settings(max_examples=40, deadline=None)
 def test_a_saved_state_goes_on_the_same(world, paths, explained, ways, worth, config, data):
     change = data.draw(st.integers(1, len(world[0][0]) - 1))
-    first = RewardModel(len(world[0]), config)
-    first.set_sequences(paths, explained, ways)
-    first.worth = worth
-    expected = run(first, *world)
-
-    class Swapped:
-        """Stands for a model that is saved, and loaded into a fresh one, before step `change`."""
-
-        model = RewardModel(len(world[0]), config)
-
-        def reset(self, ids):
-            self.model.set_sequences(paths, explained, ways)
-            self.model.worth = worth
-            self.model.reset(ids)
-
-        def step(self, *arguments):
-            return self.model.step(*arguments)
-
-    swapped = Swapped()
+    plan = RewardPlan(config, tuple(paths), tuple(explained), ways, worth)
+    expected = run(Paid(len(world[0]), plan), *world)
+    swapped = Paid(len(world[0]), plan)
 
     def between(step):
+        """Before step `change`, save plan and episodes, and load them into fresh ones."""
         if step == change:
-            fresh = RewardModel(len(world[0]))
-            fresh.load_state_dict(swapped.model.state_dict())
-            swapped.model = fresh
+            recorder = EpisodeRecorder(len(world[0]))
+            recorder.load_state_dict(swapped.recorder.state_dict())
+            same = RewardPlan.from_state_dict(swapped.model.plan.state_dict())
+            swapped.model, swapped.recorder = RewardModel(len(world[0]), same, recorder.running), recorder
 
     assert run(swapped, *world, between=between) == expected
 
 
+@given(worlds(), st.lists(path, max_size=3), st.lists(path, max_size=2), some_ways, configs)
+@settings(max_examples=40, deadline=None)
+def test_following_the_same_plan_again_changes_nothing(world, paths, explained, ways, config):
+    """Not even when it is worked out anew: replaying the running episodes gives what stepping them gave."""
+    plan = RewardPlan(config, tuple(paths), tuple(explained), ways)
+    expected = run(Paid(len(world[0]), plan), *world)
+    for again in (plan, replace(plan, ways=dict(ways))):
+        model = Paid(len(world[0]), plan)
+        assert run(model, *world, between=lambda step, model=model, again=again: model.follow(again)) == expected
+
+
 def one(config, paths, explained, episode, success=False, ways=None):
     """Rewards of a single episode."""
-    model = RewardModel(1, config)
-    model.set_sequences(paths, explained, ways)
+    model = Paid(1, RewardPlan(config, tuple(paths), tuple(explained), ways or {}))
     return run(model, [episode], [[len(episode) - 1]], [[success]])[0]
 
 
@@ -244,28 +255,29 @@ def test_a_place_that_looks_nearer_than_it_is_pays_once_and_hides_nothing():
 
 def test_any_number_of_observations_and_steps():
     length = 300
-    model = RewardModel(2, RewardConfig(bonus=1.0))
+    model = Paid(2, RewardPlan(RewardConfig(bonus=1.0)))
     episode = list(range(1, length + 2))
     got = run(model, [episode, [0] * (length + 1)], [[length], [length]], [[True], [False]])
     assert got == [[1.0] * (length - 1) + [2.0], [0.0] * length]
-    flat, lengths = model.finished
-    assert flat.tolist() == episode + [0] * (length + 1)
-    assert lengths.tolist() == [length + 1] * 2
+    store = model.recorder.store
+    assert store.ids.tolist() == episode + [0] * (length + 1)
+    assert store.lengths.tolist() == [length + 1] * 2
+    assert store.labels.tolist() == [True, False]
 
 
 def test_a_state_of_another_number_of_environments_is_refused():
     with pytest.raises(ValueError, match="2 environments"):
-        RewardModel(3).load_state_dict(RewardModel(2).state_dict())
+        EpisodeRecorder(3).load_state_dict(EpisodeRecorder(2).state_dict())
 
 
 def test_approach_counts_no_step_of_episodes_that_are_shorter_than_others():
     """When sequences change, running episodes are replayed together, but each only as far as it has come."""
     config, ways = RewardConfig(approach=1.0), {0: np.array([1.0, 2.0, 3.0])}
-    model = RewardModel(2, config)
+    model = Paid(2, RewardPlan(config))
 
     def between(step):
         if step == 6:
-            model.set_sequences([(0,)], ways=ways)
+            model.follow(RewardPlan(config, ((0,),), ways=ways))
 
     streams = [[2, 0, 1, 1, 1, 1, 0], [2, 2, 2, 2, 2, 0, 1]]
     rewards = run(model, streams, [[6], [4, 2]], [[False], [False, False]], between=between)

@@ -1,65 +1,81 @@
-"""Which answers the trajectories leave open, given the structure of the answer: an FSM whose names are to be found.
+"""Which answers are consistent with the trajectories, given the structure of the answer: an FSM with its symbols.
 
-An answer gives each name in the FSM's minimal sequences a state of its own. It *agrees* with the trajectories if every
-episode would have ended as it did: no failure contains one of its sequences, each success contains one, and no sooner
-than at its end. The truth agrees, whatever was seen. So if one answer alone agrees, it is the truth; and if several do,
-nothing in these trajectories tells them apart. To stop as soon as one is left is therefore never wrong as long as the
-labels are exact, and no rule that is never wrong stops sooner on the same trajectories.
+An *assignment* gives each symbol in the FSM's minimal sequences a state of its own. It is *consistent* if every episode
+would have ended as it did: no failure contains one of its sequences, each success contains one, and no sooner than at
+its end. The truth is always consistent. So if exactly one assignment is, it is the truth; and if several are, nothing
+in these trajectories tells them apart. To stop as soon as one is left is therefore sound as long as the labels are
+exact, and no sound rule can stop earlier on the same data.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.evidence import Counts, Evidence, Path
-from lstoc_core.trajectories import explained_by
+from lstoc_core.discovery.evidence import Counts, Evidence
+from lstoc_core.logic.fsm import Word
+from lstoc_core.trajectories.matching import KeyPath, explained_by
 
-Word = tuple[str, ...]
-"""A satisfying sequence of an FSM: names of key states that are still to be found."""
-Answer = tuple[Path, ...]
-"""The FSM's sequences as paths, sorted. If it has fewer, it is open: these paths explain every success, so that the
-other sequences may lead anywhere, through places never seen if nowhere else."""
-Names = dict[str, int]
+Assignment = dict[str, int]
+"""Symbol -> observation id of its state."""
 MAX_WORK = 2_000_000_000
 """Ids looked at in one search, roughly: some seconds."""
 
 
+@dataclass(frozen=True, order=True)
+class Answer:
+    """The FSM's sequences as paths of states.
+
+    With fewer paths than the FSM has sequences it is *open*: these paths explain every success, so the other sequences
+    may lead anywhere, through places never seen if nowhere else.
+    """
+
+    paths: tuple[KeyPath, ...]
+    """Sorted."""
+    assignment: Assignment = field(compare=False)
+    """One that gives these paths; if symbols are interchangeable, others give them, too."""
+
+    def complete(self, structure: Sequence[Word]) -> bool:
+        """Whether it has a path for every sequence."""
+        return len(self.paths) == len(structure)
+
+
 class TooManyTries(RuntimeError):
-    """The search was given up: the trajectories exclude too little."""
+    """The search was given up: the trajectories exclude too few assignments."""
 
 
 def answers(evidence: Evidence, structure: Sequence[Word], limit: int | None = None) -> list[Answer]:
-    """The answers that agree with the trajectories, `limit` of them if there are more.
+    """The consistent answers, sorted; `limit` of them if there are more.
 
-    With `evidence.noise`, labels may disagree with an answer as often as chance explains.
+    With `evidence.noise`, an answer may disagree with as many labels as chance explains.
     """
-    search, found = _Search(evidence, structure), set[Answer]()
-    for answer in search.answers({}):
-        found.add(answer)
+    found: dict[tuple[KeyPath, ...], Answer] = {}
+    for answer in _Search(evidence, structure).answers({}):
+        found.setdefault(answer.paths, answer)
         if len(found) == limit:
             break
-    return sorted(found)
+    return sorted(found.values())
 
 
 def proved(found: Sequence[Answer], structure: Sequence[Word]) -> bool:
     """Whether these answers, all there are or at least two of them, come down to one."""
-    return len(found) == 1 and len(found[0]) == len(structure)
+    return len(found) == 1 and found[0].complete(structure)
 
 
 class _Search:
-    """Depth first: a success that no sequence explains yet must contain one of those that are still to be named."""
+    """Depth first: a success that no sequence explains yet must contain one of those that are still to be assigned."""
 
     def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
         self.evidence, self.structure = evidence, structure
         self.positives, self.failures = evidence.positives, evidence.failures
         self.tries = MAX_WORK // (self.failures.size + 100_000)
-        """States that may still be tried out for a name."""
+        """States that may still be tried for a symbol."""
         self.done: set[frozenset[tuple[str, int]]] = set()
-        """Names that were worked out: the same ones come up for one success and for another."""
+        """Partial assignments that were worked out: the same ones come up for one success and for another."""
 
-    def answers(self, names: Names) -> Iterator[Answer]:
-        """Answers with these names given, unless they came before."""
+    def answers(self, names: Assignment) -> Iterator[Answer]:
+        """Answers that extend this partial assignment, unless it came before."""
         if (key := frozenset(names.items())) in self.done:
             return
         self.done.add(key)
@@ -69,7 +85,7 @@ class _Search:
             return
         rest = np.flatnonzero(~explained_by(self.positives, paths))
         if len(rest) <= self.evidence.doubtful:
-            yield tuple(sorted(paths))
+            yield Answer(tuple(sorted(paths)), names)
             return
         short = rest[np.argsort(self.positives.lengths[rest], kind="stable")]
         for success in short[: self.evidence.doubtful + 1]:  # one of so many is a success indeed
@@ -77,8 +93,10 @@ class _Search:
                 for more in self._namings(names, word, success, rest, open_):
                     yield from self.answers(more)
 
-    def _namings(self, names: Names, word: Word, success: int, rest: Counts, open_: Sequence[Word]) -> Iterator[Names]:
-        """Ways to give the word's other names to states such that the success contains it."""
+    def _namings(
+        self, names: Assignment, word: Word, success: int, rest: Counts, open_: Sequence[Word]
+    ) -> Iterator[Assignment]:
+        """Assignments of the word's other symbols such that the success contains it."""
         free = [name for name in dict.fromkeys(reversed(word)) if name not in names]
         if not free:
             if self.evidence.supported(_path(word, names), np.array([success])):
@@ -99,16 +117,19 @@ class _Search:
         for state in np.flatnonzero(possible):
             self.tries -= 1
             if self.tries < 0:
-                raise TooManyTries("the trajectories exclude too little: more answers than can be tried out")
+                raise TooManyTries("the trajectories exclude too little: more assignments than can be tried")
             yield from self._namings({**names, name: int(state)}, word, success, rest, open_)
 
-    def _possible(self, last: bool, slot: tuple[Path, Path], success: int) -> NDArray[np.bool_]:
+    def _possible(self, last: bool, slot: tuple[KeyPath, KeyPath], success: int) -> NDArray[np.bool_]:
         """States [num_ids] that the success visits in the slot; the last of a sequence is where it ends."""
+        possible: NDArray[np.bool_]
         if last and self.evidence.prompt:
-            return np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]
-        return self.evidence.visits(self.positives, *slot, np.array([success])) > 0
+            possible = np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]
+        else:
+            possible = self.evidence.visits(self.positives, *slot, np.array([success])) > 0
+        return possible
 
 
-def _path(word: Word, names: Names) -> Path:
-    """States of the word's names, as far as they are given."""
+def _path(word: Word, names: Assignment) -> KeyPath:
+    """States of the word's symbols, as far as they are assigned."""
     return tuple(names[name] for name in word if name in names)

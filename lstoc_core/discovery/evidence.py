@@ -7,12 +7,10 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
-from lstoc_core.trajectories import TrajectoryStore, earliest_match, latest_match, segment_counts
+from lstoc_core.trajectories.matching import KeyPath, earliest_match, latest_match, segment_counts
+from lstoc_core.trajectories.store import TrajectoryStore
 
-Path = tuple[int, ...]
-"""Observation ids of key states, in the order in which they are visited."""
 Counts = NDArray[np.int64]
 Number = TypeVar("Number", int, Counts)
 
@@ -20,8 +18,8 @@ Number = TypeVar("Number", int, Counts)
 class Evidence:
     """Successes and failures of a store.
 
-    prompt: episodes end at their first success, whatever their label says then. So none has succeeded before its last
-    step: a success without it is a failure, too, and of a failure with a wrong label only the last step is in doubt.
+    prompt: episodes end at their first success, whatever their label says then. So every success minus its last step is
+    a certain failure, and of a failure with a wrong label only the last step is in doubt.
     noise: share of labels that may be wrong.
     """
 
@@ -40,16 +38,16 @@ class Evidence:
             self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
             self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(lengths) :])
 
-    def supported(self, path: Path, successes: Counts) -> int:
+    def supported(self, path: KeyPath, successes: Counts) -> int:
         """How many of the successes contain a path."""
         return int((earliest_match(self.positives, path)[successes] >= 0).sum())
 
-    def refuters(self, path: Path) -> int:
+    def refuters(self, path: KeyPath) -> int:
         """Failures that contain a path."""
         return int((earliest_match(self.failures, path) >= 0).sum())
 
-    def admits(self, path: Path) -> bool:
-        """Whether a path admits failures, more than noise explains: then it is not satisfying. The empty one is not."""
+    def admits(self, path: KeyPath) -> bool:
+        """Whether more failures contain the path than noise explains: then it does not satisfy. Nor does the empty one."""
         match = earliest_match(self.failures, path)
         refuting = match >= 0
         if not self.noise or (refuting & (match < self._label_counts_from)).any():
@@ -59,15 +57,20 @@ class Evidence:
         return not path or refuters > self.tolerated(refuters + support)
 
     def tolerated(self, trials: Number) -> Number:
-        """Wrong labels among `trials`, a number or an array, that noise alone exceeds once in a thousand."""
-        return binom.ppf(0.999, trials, self.noise).astype(np.int64)[()] if self.noise else 0 * trials
+        """Most wrong labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
+        if not self.noise:
+            return 0 * trials
+        from scipy.stats import binom  # here: slow to import
 
-    def slot(self, store: TrajectoryStore, before: Path, behind: Path, chosen: Counts) -> tuple[Counts, Counts]:
+        most: Number = binom.ppf(0.999, trials, self.noise).astype(np.int64)[()]
+        return most
+
+    def slot(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Counts) -> tuple[Counts, Counts]:
         """Bounds of the part strictly between the earliest visit of `before` and the latest visit of `behind`."""
         start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
         both = (start >= 0) & (stop >= 0)
         return start[both], stop[both]
 
-    def visits(self, store: TrajectoryStore, before: Path, behind: Path, chosen: Counts) -> Counts:
+    def visits(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Counts) -> Counts:
         """For each state [num_ids], how many of the chosen trajectories visit it in that slot."""
         return segment_counts(store, *self.slot(store, before, behind, chosen), self.num_ids)

@@ -22,11 +22,9 @@ from itertools import chain, combinations, pairwise, permutations
 import numpy as np
 
 from lstoc_core.labeling.program import mip_solvers
-from lstoc_core.labeling.search import Evidence, Names, Word
+from lstoc_core.labeling.search import KeySequence, MappingSearch, Names
 from lstoc_core.logic import FSM
 from lstoc_core.trajectories import TrajectoryStore
-
-KeyWord = Sequence[int]
 
 
 class LabelingError(ValueError):
@@ -36,7 +34,7 @@ class LabelingError(ValueError):
     can be left out (the message says which).
     """
 
-    def __init__(self, message: str, sequences: Iterable[KeyWord] = ()):
+    def __init__(self, message: str, sequences: Iterable[Sequence[int]] = ()):
         super().__init__(message)
         self.sequences = tuple(tuple(sequence) for sequence in sequences)
 
@@ -144,11 +142,11 @@ class Labeling:
 
 
 def label(
-    sequences: Iterable[KeyWord],
+    sequences: Iterable[Sequence[int]],
     fsm: FSM,
     *,
-    also: Iterable[tuple[Iterable[KeyWord], FSM]] = (),
-    rejected: Iterable[KeyWord] = (),
+    also: Iterable[tuple[Iterable[Sequence[int]], FSM]] = (),
+    rejected: Iterable[Sequence[int]] = (),
     known: Mapping[int, str | None] | None = None,
     many: bool = False,
     max_solutions: int = 100,
@@ -173,7 +171,7 @@ def label(
         raise LabelingError(f"solver {solver!r} is not installed; installed: {_listed(mip_solvers())}")
     if max_solutions < 1:
         raise LabelingError(f"max_solutions is {max_solutions}: it must be at least 1")
-    accepted: list[tuple[FSM, Word]] = []
+    accepted: list[tuple[FSM, KeySequence]] = []
     tasks = ((sequences, fsm), *also)
     for number, (words, machine) in enumerate(tasks):
         if not isinstance(machine, FSM):
@@ -194,7 +192,7 @@ def label(
     _checked_known(known or {}, keys, symbols, many)
     # A key state that is in no satisfying sequence carries no symbol, so visits to it say nothing.
     negatives = sorted({tuple(key for key in word if key in keys) for word in rejected} - {()})
-    evidence = Evidence(
+    evidence = MappingSearch(
         keys, symbols, tuple(dict.fromkeys(accepted)), tuple((fsm, word) for word in negatives),
         dict(known or {}), many, solver, seed,
     )  # fmt: skip
@@ -216,6 +214,26 @@ def label(
     return Labeling(found[0], others, keys, symbols, complete, tuple(sorted(unlearnable)))
 
 
+def certify(sequences: Iterable[Sequence[int]], fsm: FSM, mapping: Names, *, max_solutions: int = 100) -> Labeling:
+    """What `label` says of sequences whose names are known already: the same result, without solving anything.
+
+    The named sequences must be all minimal sequences of the FSM. Then the other mappings are those that its
+    automorphisms give (theorem at `FSM.automorphisms`).
+    """
+    words = [tuple(sequence) for sequence in sequences]
+    keys = tuple(sorted({key for word in words for key in word}))
+    named = {tuple(mapping.get(key) for key in word) for word in words}
+    if named != set(fsm.minimal_sequences()):
+        raise LabelingError("the mapping does not turn the sequences into the FSM's minimal sequences: use label()")
+    symbols = tuple(sorted({symbol for word in fsm.minimal_sequences() for symbol in word}))
+    renamings = fsm.automorphisms(max_solutions)
+    mappings = sorted(
+        ({key: renaming[mapping[key]] for key in keys} for renaming in renamings),
+        key=lambda names: tuple(symbols.index(names[key]) for key in keys),
+    )
+    return Labeling(mappings[0], tuple(mappings[1:]), keys, symbols, unlearnable=fsm.unlearnable)
+
+
 def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
     """What `label` will say once all minimal sequences are known, from the FSM alone, before any data exists.
 
@@ -228,7 +246,7 @@ def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
     return Labeling(mappings[0], tuple(mappings[1:]), tuple(range(len(symbols))), symbols, unlearnable=fsm.unlearnable)
 
 
-def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[Word, ...]:
+def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[KeySequence, ...]:
     """The different words of key states after which the task was not done, sorted: for `label(rejected=…)`.
 
     key_ids: observation id of each key state. These are the words of failed trajectories, and those of successes up to
@@ -252,7 +270,7 @@ def _within(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> b
     return all(small <= large for small, large in zip(one, other, strict=True))
 
 
-def _complaint(evidence: Evidence) -> LabelingError:
+def _complaint(evidence: MappingSearch) -> LabelingError:
     """Why there is no mapping."""
     places, smallest = evidence.unexplainable()
     words = [evidence.accepted[place][1] for place in places]
@@ -274,7 +292,7 @@ def _complaint(evidence: Evidence) -> LabelingError:
 # --- the input --------------------------------------------------------------------------------------------------------
 
 
-def _checked_word(word: KeyWord, where: str) -> Word:
+def _checked_word(word: Sequence[int], where: str) -> KeySequence:
     """The sequence as a tuple of indices, or a LabelingError that names it."""
     try:
         keys = tuple(operator.index(key) for key in word)
@@ -289,7 +307,7 @@ def _checked_word(word: KeyWord, where: str) -> Word:
     return keys
 
 
-def _checked_known(known: Mapping[int, str | None], keys: Word, symbols: Sequence[str], many: bool) -> None:
+def _checked_known(known: Mapping[int, str | None], keys: KeySequence, symbols: Sequence[str], many: bool) -> None:
     """Raises a LabelingError that names what cannot be known."""
     for key, symbol in known.items():
         if key not in keys:

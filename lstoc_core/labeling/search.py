@@ -4,26 +4,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import cvxpy as cp
 import numpy as np
 
 from lstoc_core.labeling.program import LabelingProgram, Sequences, have_runs, possible_names
 from lstoc_core.logic import FSM
 
-Word = tuple[int, ...]
+KeySequence = tuple[int, ...]
 """Key states in the order of their visits."""
 Names = dict[int, str]
 """Key state -> symbol."""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class MappingSearch:
     """Everything a mapping has to agree with, and the search for those that do. Words go with the FSM they speak of."""
 
     keys: tuple[int, ...]
     symbols: tuple[str, ...]
-    accepted: tuple[tuple[FSM, Word], ...]
-    rejected: tuple[tuple[FSM, Word], ...]
+    accepted: tuple[tuple[FSM, KeySequence], ...]
+    rejected: tuple[tuple[FSM, KeySequence], ...]
     known: Mapping[int, str | None]
     many: bool
     solver: str
@@ -43,7 +42,7 @@ class Evidence:
 
     def tasks(self, chosen: Collection[int]) -> list[Sequences]:
         """The chosen accepted words, task by task."""
-        tasks: dict[FSM, list[Word]] = {}
+        tasks: dict[FSM, list[KeySequence]] = {}
         for machine, word in (self.accepted[place] for place in chosen):
             tasks.setdefault(machine, []).append(word)
         return [Sequences.of(words, machine, self.keys, self.symbols) for machine, words in tasks.items()]
@@ -147,7 +146,7 @@ class Evidence:
         return tuple(self.symbols.index(names[key]) if key in names else len(self.symbols) for key in self.keys)
 
 
-def _accepting_run(fsm: FSM, word: Word, names: Names) -> Names | None:
+def _accepting_run(fsm: FSM, word: KeySequence, names: Names) -> Names | None:
     """The names that an accepting run on the word uses (as few as possible), or None when the word is rejected."""
     used: dict[int, Names] = {fsm.initial: {}}
     for key in word:
@@ -166,6 +165,8 @@ def _exchanged(names: Names, one: int, other: int) -> Names:
 
 def _smallest_meeting(sets: Sequence[Collection[int]], size: int, solver: str) -> list[int]:
     """A smallest subset of range(size) that has an element in common with each of the sets."""
+    import cvxpy as cp  # here: slow to import
+
     member = np.array([[place in one for place in range(size)] for one in sets], float)
     chosen = cp.Variable(size, boolean=True)
     cp.Problem(cp.Minimize(cp.sum(chosen)), [member @ chosen >= 1]).solve(solver=solver)

@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lstoc_core.policies.gru import ProjectedTable, RecurrentPolicy, log_policy, sample
-from lstoc_core.policies.rewards import RewardConfig, RewardModel
-from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
+from lstoc_core.trajectories.recorder import EpisodeRecorder
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class PPOConfig:
     max_grad_norm: float = 0.5
     """Gradients longer than this are scaled down to it."""
     epsilon: float = 0.0
-    """ε: probability of a uniformly random action while collecting, part of the action distribution."""
+    """ε: probability of a uniformly random action while collecting, part of the action distribution. An update may be
+    given another."""
     hidden: int | None = None
     """GRU units; None: 128, for pixels 256 (the paper's)."""
     features: int | None = None
@@ -90,13 +93,13 @@ class _Segment:
 class PPO:
     """Recurrent PPO on a vector environment that gives observation ids (`make_vec`, `InternedVectorEnv`).
 
-    store: finished episodes, for the discovery of subgoals. rewards: the reward model; its sequences and its config may
-    be changed between updates. env_steps: steps taken so far, over all environments. Results depend on the seed, the
+    rewards: what each event pays at first; `follow` takes another plan between updates. store: finished episodes, for
+    the discovery of subgoals. env_steps: steps taken so far, over all environments. Results depend on the seed, the
     environment's own seed and the number of torch threads, on nothing else.
     """
 
     def __init__(
-        self, env: Any, config: PPOConfig | None = None, *, seed: int = 0, rewards: RewardConfig | None = None
+        self, env: IdVectorEnv, config: PPOConfig | None = None, *, seed: int = 0, rewards: RewardConfig | None = None
     ) -> None:
         self.env = env
         self.config = config = config or PPOConfig()
@@ -115,8 +118,8 @@ class PPO:
             memoryless=config.memoryless, generator=weights,
         )  # fmt: skip
         self.optimizer = torch.optim.Adam(self.policy.parameters(), config.learning_rate, eps=1e-8, fused=True)
-        self.rewards = RewardModel(env.num_envs, rewards)
-        self.store = TrajectoryStore()
+        self.rewards = RewardModel(env.num_envs, RewardPlan(rewards or RewardConfig()))
+        self.episodes = EpisodeRecorder(env.num_envs, config.store_limit)
         self.env_steps = 0
         self._begin()
 
@@ -129,16 +132,29 @@ class PPO:
         self._rows = np.unique(self._ids)
         """Ids that came up lately."""
         self.rewards.reset(self._ids)
+        self.episodes.begin(self._ids)
 
-    def update(self, *, train: bool = True) -> dict[str, float]:
+    @property
+    def store(self) -> TrajectoryStore:
+        """Finished episodes, up to `PPOConfig.store_limit`."""
+        return self.episodes.store
+
+    def follow(self, plan: RewardPlan) -> None:
+        """Be paid by this plan from now on, also in the episodes under way."""
+        self.rewards.follow(plan, self.episodes.running)
+
+    def update(self, *, train: bool = True, epsilon: float | None = None) -> dict[str, float]:
         """Collect one segment and optimise on it; with `train=False` only collect.
+
+        epsilon: in place of the config's, for this update.
 
         Gives `success_rate` of the episodes that ended in it (nan if none did), their number `episodes`, `env_steps` so
         far, `reward` per step, and the means of `entropy`, `value_loss`, `clip_fraction` and `kl` (approximate) over
         the gradient steps.
         """
         hidden = self._hidden
-        segment, labels = self._collect()
+        epsilon = self.config.epsilon if epsilon is None else epsilon
+        segment, labels = self._collect(epsilon)
         stats = {
             "success_rate": float(np.mean(labels)) if len(labels) else float("nan"),
             "episodes": len(labels),
@@ -150,20 +166,21 @@ class PPO:
         advantages, returns = generalised_advantages(
             segment, gamma=self.config.gamma, gae_lambda=self.config.gae_lambda
         )
-        return stats | self._optimise(segment, hidden, torch.from_numpy(advantages), torch.from_numpy(returns))
+        targets = torch.from_numpy(advantages), torch.from_numpy(returns)
+        return stats | self._optimise(segment, hidden, *targets, epsilon)
 
     @torch.no_grad()
-    def _collect(self) -> tuple[_Segment, NDArray[np.bool_]]:
+    def _collect(self, epsilon: float) -> tuple[_Segment, NDArray[np.bool_]]:
         """One segment, and the labels of the episodes that ended in it."""
         config, env, policy = self.config, self.env, self.policy
         segment = _Segment(config.segment_length, env.num_envs)
         uniform = torch.rand(config.segment_length, env.num_envs, generator=self._sampling)
         table = ProjectedTable(policy, env, self._rows)
-        finished: list[tuple[NDArray, NDArray, NDArray]] = []
+        labels: list[NDArray[np.bool_]] = []
         for time in range(config.segment_length):
             segment.ids[time], segment.begins[time] = self._ids, self._begins
             logits, value, hidden = policy.step(*table.look_up(self._ids), self._hidden)
-            log_probability = log_policy(logits, config.epsilon)
+            log_probability = log_policy(logits, epsilon)
             action = sample(log_probability, uniform[time])
             segment.actions[time], segment.values[time] = action, value
             segment.log_probability[time] = log_probability.gather(1, action.unsqueeze(1)).squeeze(1)
@@ -171,30 +188,23 @@ class PPO:
             ids, _, terminated, truncated, info = env.step(action.numpy())
             done, final_ids, success = terminated | truncated, info["final_obs"], info["success"]
             segment.rewards[time] = self.rewards.step(final_ids, done, success, ids)
+            self.episodes.step(final_ids, done, success, ids)
             segment.dones[time] = done
             cut = np.flatnonzero(truncated & ~terminated)
             if len(cut):
                 segment.bootstrap[time, cut] = policy.step(*table.look_up(final_ids[cut]), hidden[cut]).value
             if done.any():
-                finished.append((*self.rewards.finished, success[done]))
+                labels.append(success[done])
                 hidden = hidden * torch.from_numpy(~done).unsqueeze(1)
             self._ids, self._begins, self._hidden = ids, done, hidden
         segment.last_values = policy.step(*table.look_up(self._ids), self._hidden).value
         self._rows = np.unique(segment.ids)
         self.env_steps += segment.ids.size
-        return segment, self._keep(finished)
+        return segment, np.concatenate(labels) if labels else np.empty(0, np.bool_)
 
-    def _keep(self, finished: list[tuple[NDArray, NDArray, NDArray]]) -> NDArray[np.bool_]:
-        """Store finished episodes up to the limit; all their labels."""
-        if not finished:
-            return np.empty(0, np.bool_)
-        ids, lengths, labels = (np.concatenate(parts) for parts in zip(*finished, strict=True))
-        limit = self.config.store_limit
-        room = len(labels) if limit is None else max(0, limit - len(self.store))
-        self.store.append_flat(ids[: lengths[:room].sum()], lengths[:room], labels[:room])
-        return labels
-
-    def _optimise(self, segment: _Segment, hidden: Tensor, advantages: Tensor, returns: Tensor) -> dict[str, float]:
+    def _optimise(
+        self, segment: _Segment, hidden: Tensor, advantages: Tensor, returns: Tensor, epsilon: float
+    ) -> dict[str, float]:
         """Epochs of gradient steps on the clipped objective; means of what `update` reports."""
         config = self.config
         advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
@@ -217,7 +227,7 @@ class PPO:
             for envs, part in zip(group, torch.from_numpy(ids).chunk(len(group), 1), strict=True):
                 projection = self.policy.project(shared)
                 logits, values = self.policy(projection, part, hidden[envs], begins[:, envs])
-                loss, measures = self._loss(logits, values, *(tensor[:, envs] for tensor in batch))
+                loss, measures = self._loss(logits, values, *(tensor[:, envs] for tensor in batch), epsilon=epsilon)
                 self.optimizer.zero_grad()
                 loss.backward()
                 if envs is group[-1]:
@@ -229,11 +239,19 @@ class PPO:
         return dict(zip(("entropy", "value_loss", "clip_fraction", "kl"), means, strict=True))
 
     def _loss(
-        self, logits: Tensor, values: Tensor, actions: Tensor, old: Tensor, advantages: Tensor, returns: Tensor
+        self,
+        logits: Tensor,
+        values: Tensor,
+        actions: Tensor,
+        old: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
+        *,
+        epsilon: float,
     ) -> tuple[Tensor, Tensor]:
         """The clipped objective, negated; and entropy, value loss, clip fraction and approximate KL divergence."""
         config = self.config
-        log_policies = log_policy(logits, config.epsilon)
+        log_policies = log_policy(logits, epsilon)
         log_ratio = log_policies.gather(-1, actions.unsqueeze(-1)).squeeze(-1) - old
         ratio = log_ratio.exp()
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
@@ -280,8 +298,8 @@ class PPO:
             "env_steps": self.env_steps,
             "arrays": {
                 "env": self.env.state_dict(),
-                "rewards": self.rewards.state_dict(),
-                "store": [self.store.ids, self.store.lengths, self.store.labels],
+                "rewards": self.rewards.plan.state_dict(),
+                "episodes": self.episodes.state_dict(),
                 "position": [self._ids, self._begins, self._rows],
             },
         }
@@ -308,9 +326,9 @@ class PPO:
             )
         arrays = _unpacked(state["arrays"])
         self.env.load_state_dict(arrays["env"])
-        self.rewards.load_state_dict(arrays["rewards"])
-        self.store = TrajectoryStore()
-        self.store.append_flat(*arrays["store"])
+        self.episodes.load_state_dict(arrays["episodes"])
+        plan = RewardPlan.from_state_dict(arrays["rewards"])
+        self.rewards = RewardModel(self.env.num_envs, plan, self.episodes.running)
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         for generator, generator_state in zip((self._sampling, self._shuffling), state["generators"], strict=True):

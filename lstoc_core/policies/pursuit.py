@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lstoc_core.policies.ppo import PPO
-from lstoc_core.policies.rewards import RewardConfig
-from lstoc_core.trajectories import shortest_ways
+from lstoc_core.policies.rewards import RewardConfig, RewardPlan, Ways
+from lstoc_core.trajectories.matching import shortest_ways
 
 WINDOW = 8
 """Updates, of those in which an episode ended, over which success is measured."""
@@ -72,7 +72,8 @@ class Pursuit:
         self.paths = tuple(tuple(path) for path in paths)
         self.recent = Recent()
         self._next_look = 0.0
-        self._pay(self.config.bonus)
+        self._bonus = self.config.bonus
+        self._ways: Ways = {}
 
     @property
     def env_steps(self) -> int:
@@ -82,29 +83,31 @@ class Pursuit:
     def solved(self) -> bool:
         return self.recent.above(self.config.solved, self.learner.env.num_envs)
 
+    @property
+    def plan(self) -> RewardPlan:
+        """What is paid now."""
+        paid = RewardConfig(progress=self.config.progress, bonus=self._bonus, approach=self.config.approach)
+        return RewardPlan(paid, self.paths, ways=self._ways)
+
     def update(self) -> dict[str, float]:
         """One update of the policy (see `PPO.update`)."""
         learner, store = self.learner, self.learner.store
         if len(store) >= self._next_look:
-            keys = {key for path in self.paths for key in path}
-            learner.rewards.set_sequences(self.paths, ways=shortest_ways(store, keys))
+            self._ways = shortest_ways(store, {key for path in self.paths for key in path})
             self._next_look = len(store) * GROWTH + 1
+        learner.follow(self.plan)
         stats = learner.update()
         self.recent.add(stats)
-        if learner.rewards.config.bonus and self.recent.above(self.config.confident, learner.env.num_envs):
-            self._pay(0.0)
+        if self.recent.above(self.config.confident, learner.env.num_envs):
+            self._bonus = 0.0
         return stats
-
-    def _pay(self, bonus: float) -> None:
-        paid = RewardConfig(progress=self.config.progress, bonus=bonus, approach=self.config.approach)
-        self.learner.rewards.config = paid
 
     def state_dict(self) -> dict[str, Any]:
         """What the next updates depend on beside the learner's own state, in plain values."""
-        bonus = self.learner.rewards.config.bonus
-        return {"recent": self.recent.records, "next_look": self._next_look, "bonus": bonus}
+        return {"recent": self.recent.records, "next_look": self._next_look, "bonus": self._bonus}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken, with the learner of then."""
-        self.recent, self._next_look = Recent(state["recent"]), state["next_look"]
-        self._pay(state["bonus"])
+        """Go on where `state_dict` was taken, with the learner of then, which knows the ways."""
+        self.recent = Recent((episodes, rate) for episodes, rate in state["recent"])
+        self._next_look, self._bonus = state["next_look"], state["bonus"]
+        self._ways = self.learner.rewards.plan.ways

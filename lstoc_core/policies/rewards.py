@@ -12,17 +12,17 @@ once on a prefix tree of the sequences, held as arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ids = NDArray[np.integer]
-Bools = NDArray[np.bool_]
-Path = Sequence[int]
-Ways = Mapping[int, NDArray[np.floating]]
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.recorder import Bools, Ids, RunningEpisodes
+
+Ways = Mapping[int, NDArray[np.float64]]
 """For a key state, the fewest steps to it from each observation (`shortest_ways`); infinite where none is known."""
 
 
@@ -37,7 +37,7 @@ class RewardConfig:
     progress: float = 0.0
     """r_a: the first time in an episode that one more key state of a path has been visited in the path's order."""
     bonus: float = 0.0
-    """Each observation seen for the first time in the episode; see `RewardModel.worth`."""
+    """Each observation seen for the first time in the episode; see `RewardPlan.worth`."""
     approach: float = 0.0
     """A step after which the way that is left to the end of a path is shorter than what has been paid for so far. One
     step counts as one, even if it seems to gain more: observations of different places may look the same."""
@@ -47,66 +47,67 @@ class RewardConfig:
     """Whether bonus and r_a stop when one key state is missing to complete an explained sequence."""
 
 
-class RunningEpisodes:
-    """Observation ids of the episodes under way: one row per environment, its start observation first."""
+@dataclass(frozen=True, eq=False)
+class RewardPlan:
+    """All that the rewards depend on beside the episode itself."""
 
-    def __init__(self, num_envs: int) -> None:
-        self.ids = np.zeros((num_envs, 64), np.int32)
-        self.lengths = np.zeros(num_envs, np.int64)
-        self._rows = np.arange(num_envs)
+    config: RewardConfig = RewardConfig()
+    paths: tuple[KeyPath, ...] = ()
+    """r_a and approach are paid along these sequences."""
+    explained: tuple[KeyPath, ...] = ()
+    """One key state before the end of these, bonus and r_a stop; a success through one pays `config.explained`."""
+    ways: Ways = field(default_factory=dict)
+    """Ways to the key states of the paths; `approach` goes by them."""
+    worth: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    """Share of the bonus that each observation pays [N]; those beyond pay it all."""
 
-    def begin(self, envs: Bools, ids: Ids) -> None:
-        """Start new episodes in the environments of the mask."""
-        self.ids[envs, 0] = ids[envs]
-        self.lengths[envs] = 1
+    def same_rules(self, other: RewardPlan) -> bool:
+        """Whether running episodes have reached and seen the same under both plans."""
+        mine, theirs = ((plan.config, plan.paths, plan.explained) for plan in (self, other))
+        return mine == theirs and (self.ways is other.ways or not (self.ways or other.ways))
 
-    def extend(self, ids: Ids) -> None:
-        """One more observation in every environment."""
-        if self.lengths.max() == self.ids.shape[1]:
-            self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)], axis=1)
-        self.ids[self._rows, self.lengths] = ids
-        self.lengths += 1
+    def state_dict(self) -> dict[str, Any]:
+        """The plan as arrays and plain values."""
+        sequences = {name: [list(path) for path in getattr(self, name)] for name in ("paths", "explained")}
+        return {"config": asdict(self.config), **sequences, "ways": dict(self.ways), "worth": self.worth}
 
-    def take(self, envs: Bools) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Episodes of the environments of the mask: ids end to end, and lengths."""
-        lengths = self.lengths[envs]
-        ids = self.ids[envs, : lengths.max()]
-        return ids[np.arange(ids.shape[1]) < lengths[:, None]], lengths
+    @classmethod
+    def from_state_dict(cls, state: Mapping[str, Any]) -> RewardPlan:
+        """The plan that `state_dict` was taken of."""
+        paths, explained = (tuple(tuple(path) for path in state[name]) for name in ("paths", "explained"))
+        return cls(RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"])
 
 
 class PrefixTree:
     """The sequences as arrays over the nodes of their prefix tree. Node 0 is the root, where every episode begins."""
 
-    def __init__(self, paths: Iterable[Path], explained: Iterable[Path], ways: Ways | None = None) -> None:
-        nodes: dict[tuple[int, ...], int] = {(): 0}
-        self.paths = tuple(tuple(int(key) for key in path) for path in paths)
-        self.explained = tuple(tuple(int(key) for key in path) for path in explained)
-        for path in self.paths + self.explained:
+    def __init__(self, plan: RewardPlan) -> None:
+        nodes: dict[KeyPath, int] = {(): 0}
+        for path in plan.paths + plan.explained:
             for length in range(1, len(path) + 1):
                 nodes.setdefault(path[:length], len(nodes))
         prefixes = list(nodes)[1:]
         self.parent = np.array([nodes[prefix[:-1]] for prefix in prefixes], np.intp)
         self.key = np.array([prefix[-1] for prefix in prefixes], np.int64)
         self.depth = np.array([len(prefix) for prefix in prefixes], np.int64)
-        on_path = {path[:length] for path in self.paths for length in range(1, len(path) + 1)}
+        on_path = {path[:length] for path in plan.paths for length in range(1, len(path) + 1)}
         self.paid_depth = self.depth * np.array([prefix in on_path for prefix in prefixes], np.int64)
-        self.ends = np.array(sorted({nodes[path] for path in self.explained}), np.intp)
-        self.before_end = np.array(sorted({nodes[path[:-1]] for path in self.explained if path}), np.intp)
-        self.ways = dict(ways or {})
-        self.remaining = self._remaining({nodes[path] for path in self.paths})
+        self.ends = np.array(sorted({nodes[path] for path in plan.explained}), np.intp)
+        self.before_end = np.array(sorted({nodes[path[:-1]] for path in plan.explained if path}), np.intp)
+        self.remaining = self._remaining({nodes[path] for path in plan.paths}, plan.ways)
 
-    def _remaining(self, ends: set[int]) -> NDArray[np.float64]:
+    def _remaining(self, ends: set[int], ways: Ways) -> NDArray[np.float64]:
         """Fewest steps from each observation to the end of a path, [nodes, ids + 1]: with a node's keys behind it.
 
         Infinite where no way is known, and in the last column, which stands for all other observations.
         """
-        size = max((len(steps) for steps in self.ways.values()), default=0)
+        size = max((len(steps) for steps in ways.values()), default=0)
         remaining = np.full((1 + len(self.key), size + 1), np.inf)
         for node in range(len(self.key), 0, -1):  # children before their parents
             key, parent = int(self.key[node - 1]), int(self.parent[node - 1])
             onward = 0.0 if node in ends else remaining[node, min(key, size)]
-            if key in self.ways:
-                steps = self.ways[key] + onward
+            if key in ways:
+                steps = ways[key] + onward
                 remaining[parent, : len(steps)] = np.minimum(remaining[parent, : len(steps)], steps)
         remaining[sorted(ends)] = 0.0
         return remaining
@@ -115,20 +116,16 @@ class PrefixTree:
 class RewardModel:
     """Rewards of `num_envs` environments side by side.
 
-    An episode *reaches* a node of the prefix tree of `paths` and `explained` when it has visited the keys on the way to
+    An episode *reaches* a node of the prefix tree of the plan's sequences when it has visited the keys on the way to
     it in order; other visits in between are harmless, and the start observation is not a visit. It *advances* when the
     depth of the deepest node reached grows, at most by one per step. So r_a is paid once per depth: a second branch
     pays only where it gets further than the first, and a key state visited too early pays nothing.
     """
 
-    def __init__(self, num_envs: int, config: RewardConfig | None = None) -> None:
-        self._config = config or RewardConfig()
+    def __init__(self, num_envs: int, plan: RewardPlan | None = None, running: RunningEpisodes | None = None) -> None:
+        """running: episodes that have begun already."""
         self.num_envs = num_envs
-        self.episodes = RunningEpisodes(num_envs)
-        self.finished = (np.empty(0, np.int32), np.empty(0, np.int64))
-        """Episodes that ended in the last step in which any did: ids end to end, and lengths."""
-        self.worth = np.empty(0)
-        """Share of the bonus that each observation pays [N]; those beyond pay it all. May be replaced at any time."""
+        self.plan = plan or RewardPlan()
         self._rows = np.arange(num_envs)
         self._depth = np.zeros(num_envs, np.int64)
         self._paid_depth = np.zeros(num_envs, np.int64)
@@ -136,30 +133,22 @@ class RewardModel:
         # An observation has been seen if its stamp is the environment's current one; a new stamp forgets all at once.
         self._stamp = np.ones(num_envs, np.int32)
         self._stamps = np.zeros((num_envs, 64), np.int32)
-        self.tree = PrefixTree((), ())
-        self._reached = np.ones((num_envs, 1), np.bool_)
+        self._tree = PrefixTree(self.plan)
+        self._reached = np.ones((num_envs, 1 + len(self._tree.key)), np.bool_)
+        if running is not None:
+            self._replay(running)
 
-    @property
-    def config(self) -> RewardConfig:
-        """What each event pays; may be replaced at any time, also within episodes."""
-        return self._config
+    def follow(self, plan: RewardPlan, running: RunningEpisodes) -> None:
+        """Pay by this plan from now on.
 
-    @config.setter
-    def config(self, config: RewardConfig) -> None:
-        self._config = config
-        self._replay()
-
-    def set_sequences(
-        self, paths: Iterable[Path] = (), explained: Iterable[Path] = (), ways: Ways | None = None
-    ) -> None:
-        """Pay r_a along `paths` from now on; `explained` sequences quieten, and pay `explained` on success.
-
-        ways: to the key states of the paths; `approach` goes by them.
-        May be called within episodes: what is reached in them is worked out again from their observations so far, as
-        if the sequences had always been these. Rewards already paid stay paid.
+        Within episodes, what they have reached and seen is worked out again from their observations so far, as if the
+        plan had always been this one. Rewards already paid stay paid.
         """
-        self.tree = PrefixTree(paths, explained, ways)
-        self._replay()
+        replay = not plan.same_rules(self.plan)
+        self.plan = plan
+        if replay:
+            self._tree = PrefixTree(plan)
+            self._replay(running)
 
     def reset(self, ids: Ids) -> None:
         """Begin an episode in every environment, on observations `ids` [E]."""
@@ -171,21 +160,18 @@ class RewardModel:
         final_ids: observation after the step, before any reset. next_ids: the one the next action is chosen on, which
         is the first of the next episode where `done`. success: the label, read only where `done`.
         """
-        self.episodes.extend(final_ids)
         reward = self._visit(final_ids)
         if done.any():
-            self.finished = self.episodes.take(done)
-            explained = self._reached[:, self.tree.ends].any(1)
-            label = np.where(explained, self._config.explained, self._config.success)
+            explained = self._reached[:, self._tree.ends].any(1)
+            label = np.where(explained, self.plan.config.explained, self.plan.config.success)
             reward += label * (success & done)
             self._begin(done, next_ids)
         return reward.astype(np.float32)
 
     def _begin(self, envs: Bools, ids: Ids) -> None:
-        self.episodes.begin(envs, ids)
         self._reached[envs, 1:] = False
         self._depth[envs] = self._paid_depth[envs] = 0
-        if self._config.approach:
+        if self.plan.config.approach:
             self._left[envs] = self._remaining(ids)[envs]
         self._stamp += envs
         self._mark_seen(np.where(envs, ids, -1))
@@ -194,55 +180,57 @@ class RewardModel:
         """Progress and bonus [E] for visiting `ids`, and the bookkeeping of it."""
         reward = np.zeros(self.num_envs)
         advanced = None
-        fresh = (self.tree.key == ids[:, None]) & self._reached[:, self.tree.parent] & ~self._reached[:, 1:]
+        fresh = (self._tree.key == ids[:, None]) & self._reached[:, self._tree.parent] & ~self._reached[:, 1:]
         if fresh.any():
             self._reached[:, 1:] |= fresh
-            depth = np.maximum(self._depth, (fresh * self.tree.depth).max(1))
-            paid_depth = np.maximum(self._paid_depth, (fresh * self.tree.paid_depth).max(1))
-            reward += self._config.progress * (paid_depth > self._paid_depth)
+            depth = np.maximum(self._depth, (fresh * self._tree.depth).max(1))
+            paid_depth = np.maximum(self._paid_depth, (fresh * self._tree.paid_depth).max(1))
+            reward += self.plan.config.progress * (paid_depth > self._paid_depth)
             advanced = depth > self._depth
             self._depth, self._paid_depth = depth, paid_depth
-        if self._config.approach:
+        if self.plan.config.approach:
             remaining = self._remaining(ids)
             nearer = (remaining < self._left) & np.isfinite(self._left)
-            reward += self._config.approach * nearer
+            reward += self.plan.config.approach * nearer
             self._left = np.where(np.isfinite(self._left), self._left - nearer, remaining)
-        if self._config.bonus:
-            reward += self._config.bonus * self._mark_seen(ids) * self._worth_of(ids)
-            if advanced is not None and self._config.rearm:
+        if self.plan.config.bonus:
+            reward += self.plan.config.bonus * self._mark_seen(ids) * self._worth_of(ids)
+            if advanced is not None and self.plan.config.rearm:
                 self._stamp += advanced
                 self._mark_seen(ids)
-        if self._config.quiet and len(self.tree.before_end):
-            reward[self._reached[:, self.tree.before_end].any(1)] = 0
+        if self.plan.config.quiet and len(self._tree.before_end):
+            reward[self._reached[:, self._tree.before_end].any(1)] = 0
         return reward
 
     def _worth_of(self, ids: Ids) -> NDArray[np.float64] | float:
-        return np.append(self.worth, 1.0)[np.minimum(ids, len(self.worth))] if len(self.worth) else 1.0
+        worth = self.plan.worth
+        return np.append(worth, 1.0)[np.minimum(ids, len(worth))] if len(worth) else 1.0
 
     def _remaining(self, ids: Ids) -> NDArray[np.float64]:
         """Fewest steps that are left to complete a path [E], from observations `ids`; infinite from nothing, id -1."""
         known = self._reached & (ids >= 0)[:, None]
-        return np.where(known, self.tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
+        left: NDArray[np.float64] = np.where(known, self._tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
+        return left
 
     def _columns(self, ids: Ids) -> Ids:
-        """Where the observations stand in `tree.remaining`; -1 is nothing, and goes to the last column, too."""
-        return np.where(ids < self.tree.remaining.shape[1], ids, -1)
+        """Where the observations stand in the tree's `remaining`; -1 is nothing, and goes to the last column, too."""
+        return np.where(ids < self._tree.remaining.shape[1], ids, -1)
 
     def _mark_seen(self, ids: Ids) -> Bools:
         """Mark `ids` [E] as seen; which of them had not been. Id -1 is nothing: it goes to the spare last column."""
-        if not self._config.bonus:
+        if not self.plan.config.bonus:
             return np.zeros(self.num_envs, np.bool_)
         while ids.max() + 1 >= self._stamps.shape[1]:
             self._stamps[:, -1] = 0
             self._stamps = np.concatenate([self._stamps, np.zeros_like(self._stamps)], axis=1)
-        new = self._stamps[self._rows, ids] != self._stamp
+        new: Bools = self._stamps[self._rows, ids] != self._stamp
         self._stamps[self._rows, ids] = self._stamp
         return new
 
-    def _replay(self) -> None:
+    def _replay(self, running: RunningEpisodes) -> None:
         """Work out anew what the running episodes have reached and seen."""
-        ids, lengths = self.episodes.ids, self.episodes.lengths
-        self._reached = np.zeros((self.num_envs, 1 + len(self.tree.key)), np.bool_)
+        ids, lengths = running.ids, running.lengths
+        self._reached = np.zeros((self.num_envs, 1 + len(self._tree.key)), np.bool_)
         self._reached[:, 0] = True
         self._depth[:] = self._paid_depth[:] = 0
         self._left = self._remaining(ids[:, 0])
@@ -250,23 +238,3 @@ class RewardModel:
         self._mark_seen(ids[:, 0])
         for time in range(1, int(lengths.max())):
             self._visit(np.where(time < lengths, ids[:, time], -1))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that the next rewards depend on, as arrays and plain values."""
-        return {
-            "config": asdict(self._config),
-            "paths": [list(path) for path in self.tree.paths],
-            "explained": [list(path) for path in self.tree.explained],
-            "ways": self.tree.ways,
-            "worth": self.worth,
-            "ids": self.episodes.ids[:, : max(1, int(self.episodes.lengths.max()))].copy(),
-            "lengths": self.episodes.lengths.copy(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
-        if state["ids"].shape[0] != self.num_envs:
-            raise ValueError(f"the state is of {state['ids'].shape[0]} environments, this model has {self.num_envs}")
-        self._config, self.worth = RewardConfig(**state["config"]), state["worth"]
-        self.episodes.ids, self.episodes.lengths = state["ids"].copy(), state["lengths"].copy()
-        self.set_sequences(state["paths"], state["explained"], state["ways"])

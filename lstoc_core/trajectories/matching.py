@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.store import BLOCK, Bools, TrajectoryStore, ranges
 
+KeyPath = tuple[int, ...]
+"""Observation ids of key states, in the order in which they are visited: ξ of the paper."""
+
 # --- conditioned on, the part after, explained by (Section "Learning Subgoals") ---
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -243,7 +244,8 @@ def ranges(begin: Ints, end: Ints) -> NDArray[np.int64]:
     total = np.cumsum(lengths)
     if len(total) == 0:
         return np.empty(0, np.int64)
-    return np.arange(total[-1]) + np.repeat(begin - total + lengths, lengths)
+    found: NDArray[np.int64] = np.arange(total[-1]) + np.repeat(begin - total + lengths, lengths)
+    return found
 
 
 def _previous_occurrence(ids: NDArray[np.int32], offsets: NDArray[np.int64], base: int) -> NDArray[np.int32]:
@@ -261,7 +263,7 @@ def _previous_occurrence(ids: NDArray[np.int32], offsets: NDArray[np.int64], bas
     return previous
 
 
-def _grown(buffer: NDArray, used: int, needed: int) -> NDArray:
+def _grown(buffer: NDArray[Any], used: int, needed: int) -> NDArray[Any]:
     """The buffer, or a copy of its used part that is at least twice as large."""
     if needed <= len(buffer):
         return buffer
@@ -270,7 +272,7 @@ def _grown(buffer: NDArray, used: int, needed: int) -> NDArray:
     return larger
 
 
-def _frozen(view: NDArray) -> NDArray:
+def _frozen(view: NDArray[Any]) -> NDArray[Any]:
     view = view.view()
     view.flags.writeable = False
     return view

@@ -6,20 +6,23 @@ the state of highest importance f_ω in what follows the node's path, by the pap
 baselines, trained or in closed form.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.discovery.method import Missing, Need, Request
 from lstoc_core.discovery.published.importance import PAPER, Objective, Training, scores
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.logic import FSM
-from lstoc_core.trajectories import TrajectoryStore, after, contains, explained_by
+from lstoc_core.trajectories.matching import KeyPath, after, contains, explained_by
+from lstoc_core.trajectories.store import TrajectoryStore
 
-Accept = Callable[[Sequence[tuple[int, ...]]], bool]
-"""Whether the satisfying sequences (of observation ids) can be named: the ILP of the labeling component."""
+Accept = Callable[[Sequence[KeyPath]], Mapping[str, int] | None]
+"""Symbol -> observation id for satisfying sequences of observation ids, by the ILP of the labeling component; None if
+they cannot be named."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class ForwardConfig:
     """Settings of Algorithms Main, LSTOC and Contrastive."""
 
     epsilon: float = 0.5
-    """ε: probability of a random action while `lstoc.discover` explores, in place of `PPOConfig.epsilon`."""
+    """ε: probability of a random action while exploring, in place of the explorer's own."""
     threshold: int = 80
     """N_T: unexplained successes conditioned on the working node that start a discovery there."""
     increment: int = 20
@@ -44,34 +47,41 @@ class ForwardConfig:
     """Longest path of the tree where no FSM says it."""
 
 
-@dataclass
 class Forward:
-    """One run of the paper's algorithm over a growing set of trajectories."""
+    """One run of the paper's algorithm over a growing set of trajectories (a `DiscoveryMethod`).
 
-    config: ForwardConfig = field(default_factory=ForwardConfig)
-    fsm: FSM | None = None
-    accept: Accept | None = None
-    training: Training = PAPER
-    """How f_ω is trained."""
-    seed: int = 0
+    fsm: what a tree must be consistent with (condition (***)). accept: names the sequences at the end. training: how
+    f_ω is trained.
+    """
 
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        config: ForwardConfig | None = None,
+        fsm: FSM | None = None,
+        accept: Accept | None = None,
+        training: Training = PAPER,
+        seed: int = 0,
+    ) -> None:
+        self.config = config or ForwardConfig()
+        self.fsm, self.accept, self.training, self.seed = fsm, accept, training, seed
         self.threshold = self.config.threshold
         self.key_states: list[int] = []
         """Ŝ_K: observation ids of the discovered key states, in order of discovery."""
         self.restarts = 0
         self.finished = False
+        self.names: Mapping[str, int] | None = None
+        self.missing = Missing.one("no success was seen")
         self.trees: list[SubgoalTree] = []
         """Abandoned trees, each found inconsistent with the FSM or impossible to name."""
         self.importances: list[NDArray[np.float64]] = []
         """Importance per observation id at each discovery since the last restart."""
-        self.abandoned_nodes: tuple[tuple[int, ...], ...] = ()
+        self.abandoned_nodes: tuple[KeyPath, ...] = ()
         """`nodes` of the last abandoned tree."""
         self.tree = SubgoalTree()
         self._tries = 0
 
     @property
-    def paths(self) -> tuple[tuple[int, ...], ...]:
+    def paths(self) -> tuple[KeyPath, ...]:
         """P_S without sequences that contain another one: they explain nothing more. As observation ids.
 
         The tree may hold such a sequence: at the working node [a] of ((a;b)|c);d, successes through c after an a that
@@ -81,73 +91,70 @@ class Forward:
         return tuple(path for path in found if not any(other != path and _within(other, path) for other in found))
 
     @property
-    def nodes(self) -> tuple[tuple[int, ...], ...]:
+    def nodes(self) -> tuple[KeyPath, ...]:
         """All nodes of the tree but its root, each as its path in observation ids."""
         return tuple(self.to_ids(self.tree.path(node)) for node in range(1, len(self.tree)))
 
     @property
-    def explained(self) -> tuple[tuple[int, ...], ...]:
-        """Sequences through which a success teaches nothing new."""
-        return self.paths
+    def request(self) -> Request:
+        """Follow the path of the working node; a success through a satisfying sequence teaches nothing new."""
+        return Request((self.working_path,) if self.working_path else (), self.paths, self.config.epsilon)
 
     @property
-    def followed(self) -> tuple[tuple[int, ...], ...]:
-        """What exploration is paid to follow: the path of the working node."""
-        return (self.working_path,) if self.working_path else ()
-
-    @property
-    def working_path(self) -> tuple[int, ...]:
+    def working_path(self) -> KeyPath:
         """ξ_w as observation ids."""
         return self.to_ids(self.tree.path(self.tree.working_node))
 
-    def to_ids(self, sequence: Sequence[int]) -> tuple[int, ...]:
+    def to_ids(self, sequence: Sequence[int]) -> KeyPath:
         return tuple(self.key_states[key] for key in sequence)
 
-    def advance(self, store: TrajectoryStore) -> str:
-        """Go on until finished (returns "") or until more trajectories are needed (returns what is missing)."""
+    def advance(self, store: TrajectoryStore) -> Missing:
+        """Go on until finished or until more trajectories are needed; what is missing then."""
         positives, negatives = store.select(store.positives), store.select(store.negatives)
-        if not len(positives):
-            return "no success was seen"
-        while not self.finished:
-            missing = self._step(positives, negatives)
-            if missing:
-                return missing
-        return ""
+        self.missing = Missing() if len(positives) else Missing.one("no success was seen")
+        while not self.finished and not self.missing:
+            self.missing = self._step(positives, negatives)
+        return self.missing
 
-    def _step(self, positives: TrajectoryStore, negatives: TrajectoryStore) -> str:
+    def _step(self, positives: TrajectoryStore, negatives: TrajectoryStore) -> Missing:
         """One pass of the inner loop (Algorithm LSTOC, lines 7 to 41)."""
         node, path = self.tree.working_node, self.working_path
         explained = explained_by(positives, self.paths)
         if node == ROOT and explained.all():  # lines 8 to 13
-            if self.accept is None or self.accept(self.paths):
-                self.finished = True
-                self.tree.mark_explored(ROOT)
-                return ""
-            return self._restart("the sequences cannot be named")
+            return self._finish()
         conditioned = contains(positives, path)
         open_ = np.flatnonzero(conditioned & ~explained)
         failed = np.flatnonzero(contains(negatives, path))
         if node != ROOT and conditioned.any() and not len(failed):  # condition (*)
             self.tree.mark_satisfying(node)
             self.tree.work_on(self.tree.parents[node])
-            return ""
+            return Missing()
         if node != ROOT and not len(open_):  # condition (**)
             self.tree.mark_explored(node)
             self.tree.work_on(self.tree.parents[node])
-            return ""
+            return Missing()
         if len(open_) < self.threshold:  # line 24
-            return f"{len(open_)} of {self.threshold} unexplained successes follow {list(path)}"
+            return Missing.one(f"{len(open_)} of {self.threshold} unexplained successes follow {{}}", path)
         if not len(failed):
-            return "no failure was seen: there is nothing to contrast with"
+            return Missing.one("no failure was seen: there is nothing to contrast with")
         behind, failed_behind = after(positives.select(open_), path), after(negatives.select(failed), path)
         candidates = self._candidates(behind)
         if not failed_behind.num_steps:
-            return f"no failure goes on after {list(path)}: there is nothing to contrast with"
+            return Missing.one("no failure goes on after {}: there is nothing to contrast with", path)
         if not candidates.any():
-            return self._restart(f"nothing new follows {list(path)} in {len(open_)} unexplained successes")
+            return self._restart(Need(f"nothing new follows {{}} in {len(open_)} unexplained successes", (path,)))
         self._expand(behind, failed_behind, candidates)
         wrong = self._inconsistency()
-        return self._restart(wrong) if wrong else ""
+        return self._restart(Need(wrong)) if wrong else Missing()
+
+    def _finish(self) -> Missing:
+        """Every success is explained: name the sequences, or begin anew (lines 8 to 13)."""
+        self.names = self.accept(self.paths) if self.accept is not None else None
+        if self.accept is not None and self.names is None:
+            return self._restart(Need("the sequences cannot be named"))
+        self.finished = True
+        self.tree.mark_explored(ROOT)
+        return Missing()
 
     def _candidates(self, positives: TrajectoryStore) -> NDArray[np.bool_]:
         """States [num_ids] that the successes visit after the working node and that can become a child of it."""
@@ -187,28 +194,34 @@ class Forward:
         depth = self.tree.depth(self.tree.working_node)
         return f"a path of {depth} key states is too long" if depth > self.config.max_length else None
 
-    def _restart(self, reason: str) -> str:
+    def _restart(self, reason: Need) -> Missing:
         """Begin the tree anew with a larger N_T (Algorithm Main, line 8); the trajectories are kept."""
         self.restarts += 1
         self.threshold += self.config.increment
         self.trees.append(self.tree)
         self.abandoned_nodes = self.nodes
         self.tree, self.key_states, self.importances = SubgoalTree(), [], []
-        return f"restart {self.restarts}: {reason}"
+        return Missing.one(f"restart {self.restarts}: {reason.sentence}", *reason.paths)
 
     def state_dict(self) -> dict[str, Any]:
+        """What the next `advance` depends on, in plain values."""
         return {
             "threshold": self.threshold,
             "key_states": list(self.key_states),
             "restarts": self.restarts,
             "tries": self._tries,
             "tree": self.tree.to_json(),
+            "finished": self.finished,
+            "names": dict(self.names) if self.names is not None else None,
+            "missing": self.missing.to_json(),
         }
 
-    def load_state_dict(self, state: dict[str, Any], store: TrajectoryStore) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
         self.key_states, self.tree = list(state["key_states"]), SubgoalTree.from_json(state["tree"])
-        self.finished = ROOT in self.tree.explored
+        self.finished, self.names = state["finished"], state["names"]
+        self.missing = Missing.from_json(state["missing"])
 
 
 def _within(short: Sequence[int], long: Sequence[int]) -> bool:

@@ -62,7 +62,7 @@ class Training:
     """Maximise the expectation over all data in each step, without drawing samples."""
 
     @classmethod
-    def as_published(cls, observations: NDArray) -> Training:
+    def as_published(cls, observations: NDArray[Any]) -> Training:
         """The paper's for such observations [n, *shape]."""
         return cls(hidden=256 if is_pixels(observations.shape[1:], observations.dtype) else 128)
 
@@ -123,7 +123,7 @@ def scores(
     gamma: float = GAMMA,
     exact: bool = False,
     smoothing: float = 0.0,
-    representation: NDArray | Tensor | None = None,
+    representation: NDArray[Any] | Tensor | None = None,
     restarts: int = 1,
     seed: int = 0,
     training: Training = PAPER,
@@ -137,7 +137,8 @@ def scores(
         return exact_importance(contrast, smoothing=smoothing, log=training.log)
     trained = train_importance([contrast], representation, restarts=restarts, seed=seed, training=training)[0]
     trained -= np.nanmean(trained, axis=1, keepdims=True)
-    return trained.mean(0)
+    averaged: NDArray[np.float64] = trained.mean(0)
+    return averaged
 
 
 # --- the optimum over all functions of the id ---
@@ -218,7 +219,7 @@ def _full_loss(contrast: Contrast, log: bool, dtype: torch.dtype = torch.float32
 
 def train_importance(
     contrasts: Sequence[Contrast],
-    representation: NDArray | Tensor | None = None,
+    representation: NDArray[Any] | Tensor | None = None,
     *,
     restarts: int = 1,
     seed: int = 0,
@@ -431,7 +432,8 @@ class _Alias:
     def __call__(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         place = uniform * len(self.edge)
         slot = place.astype(np.int64)
-        return self.ids.take(2 * slot + (place < self.edge.take(slot)))
+        drawn: NDArray[np.int64] = self.ids.take(2 * slot + (place < self.edge.take(slot)))
+        return drawn
 
 
 def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:

@@ -1,0 +1,41 @@
+"""All settings of a run of `discover` in one value."""
+
+from dataclasses import dataclass, field
+
+from lstoc_core.discovery.hypotheses import GuidedConfig
+from lstoc_core.discovery.published.forward import ForwardConfig
+from lstoc_core.policies.ppo import PPOConfig
+from lstoc_core.policies.pursuit import PursuitConfig
+
+
+@dataclass(frozen=True)
+class LSTOCConfig:
+    """Settings of the loop; those of its parts are fields of their own."""
+
+    num_envs: int = 64
+    """Episodes collected side by side."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    bonus: float = 0.01
+    """First-occupancy bonus while exploring."""
+    progress: float = 0.1
+    """r_a: pay for each key state of a followed sequence, visited in order."""
+    success: float = 1.0
+    """Pay for a success that no decided sequence explains."""
+    explained: float = 0.2
+    """Pay for a success that a decided sequence explains."""
+    rearm: bool = True
+    """The bonus counts afresh whenever the agent advances along a known sequence."""
+    patience: int | None = 1000
+    """Trajectories without any news after which exploration counts as collapsed; None: never. Until there is news, the
+    bonus is doubled, at most twice, and scaled, per observation, by the fraction of the last `patience // 4` episodes
+    that never visited it; explained successes pay half as much, at most twice."""
+    first_positives: int = 3
+    """Successes before the first discovery."""
+    growth: float = 1.03
+    """Discovery runs again when the number of trajectories has grown by this factor."""
+    guided: GuidedConfig = field(default_factory=GuidedConfig)
+    forward: ForwardConfig = field(default_factory=ForwardConfig)
+    train_explorer: bool = True
+    """Whether the policy goes on learning after the first discovery. False: the paper's fixed-policy baseline."""
+    pursuit: PursuitConfig = field(default_factory=PursuitConfig)
+    """The solve phase."""

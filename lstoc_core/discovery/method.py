@@ -1,0 +1,125 @@
+"""What every discovery method offers to the loop, and the values that pass between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lstoc_core.discovery.tree import SubgoalTree
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.store import TrajectoryStore
+
+
+def _as_ids(path: KeyPath) -> str:
+    return str(list(path))
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that the trajectories leave open: a sentence with a place {} for each path that it speaks of."""
+
+    sentence: str
+    paths: tuple[KeyPath, ...] = ()
+
+    def told(self, spell: Callable[[KeyPath], str] = _as_ids) -> str:
+        """The sentence, each path written by `spell`."""
+        return self.sentence.format(*map(spell, self.paths))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What a method still needs before it can finish; false when nothing."""
+
+    needs: tuple[Need, ...] = ()
+    seen: str = ""
+    """What was seen so far, in words; comes before the needs."""
+
+    @classmethod
+    def one(cls, sentence: str, *paths: KeyPath) -> Missing:
+        """A single need."""
+        return cls((Need(sentence, paths),))
+
+    def __bool__(self) -> bool:
+        return bool(self.needs)
+
+    def told(self, spell: Callable[[KeyPath], str] = _as_ids) -> str:
+        """All needs in words, each path written by `spell`."""
+        needs = "; ".join(need.told(spell) for need in self.needs)
+        return f"{self.seen}: {needs}" if self.seen else needs
+
+    def __str__(self) -> str:
+        return self.told()
+
+    def to_json(self) -> list[Any]:
+        return [[need.sentence, need.paths] for need in self.needs]
+
+    @classmethod
+    def from_json(cls, needs: Sequence[Any]) -> Missing:
+        return cls(tuple(Need(sentence, nested_tuples(paths)) for sentence, paths in needs))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a method asks of exploration."""
+
+    follow: tuple[KeyPath, ...] = ()
+    """Paths worth visiting in order, and worth exploring from."""
+    explained: tuple[KeyPath, ...] = ()
+    """Sequences through which a success teaches nothing new."""
+    epsilon: float | None = None
+    """ε: probability of a random action while collecting; None: the explorer's own."""
+
+
+class DiscoveryMethod(Protocol):
+    """Finds satisfying sequences in a growing set of trajectories, and judges by itself when it has seen enough."""
+
+    @property
+    def paths(self) -> tuple[KeyPath, ...]:
+        """P_S: the satisfying sequences so far, as observation ids."""
+        ...
+
+    @property
+    def key_states(self) -> Sequence[int]:
+        """Ŝ_K: observation ids of the key states. Their order numbers them."""
+        ...
+
+    @property
+    def names(self) -> Mapping[str, int] | None:
+        """Symbol -> observation id, if the method came to know it on its way; None otherwise."""
+        ...
+
+    @property
+    def tree(self) -> SubgoalTree:
+        """T_φ over the numbers of the key states."""
+        ...
+
+    @property
+    def request(self) -> Request:
+        """What exploration should do next."""
+        ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def missing(self) -> Missing:
+        """What it still needs; says nothing when finished."""
+        ...
+
+    def advance(self, store: TrajectoryStore) -> Missing:
+        """Take all trajectories so far into account; `missing` afterwards."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next `advance` depends on beside the trajectories, as JSON can hold it."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state_dict` was taken."""
+        ...
+
+
+def nested_tuples(value: Any) -> Any:
+    """Lists, as JSON gives them back, as tuples."""
+    return tuple(nested_tuples(each) for each in value) if isinstance(value, list | tuple) else value

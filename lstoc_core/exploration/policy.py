@@ -1,0 +1,98 @@
+"""The paper's exploration policy π_exp: a GRU policy that recurrent PPO trains on what it is paid.
+
+It is paid for successes, for following the paths that discovery asks for (r_a), and a first-occupancy bonus. When
+discovery has learned nothing new for long, exploration has collapsed onto what is known: then the bonus grows where
+recent episodes have not been, and known successes pay less.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.method import Request, nested_tuples
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.policies.pursuit import Pursuit
+from lstoc_core.policies.rewards import RewardConfig, RewardPlan
+from lstoc_core.trajectories.matching import KeyPath, segment_counts
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+LEAST_BONUS = 0.01
+"""First-occupancy bonus of an exploration that has collapsed, if it had none."""
+MOST_DOUBLINGS = 2
+"""How often the bonus of a collapsed exploration is doubled."""
+
+
+class PolicyExplorer:
+    """An `Explorer` that learns by PPO."""
+
+    def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int) -> None:
+        self.env, self.config = env, config
+        minibatches = math.gcd(env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
+        self.learner = PPO(env, replace(config.ppo, minibatches=minibatches), seed=seed)
+        self._pursuit: Pursuit | None = None
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def trajectories(self) -> TrajectoryStore:
+        return self.learner.store
+
+    def explore(self, request: Request, silence: int) -> dict[str, float]:
+        """One update of the policy, paid by the plan that the request leads to."""
+        self.learner.follow(self.plan(request, silence))
+        frozen = not self.config.train_explorer and bool(request.follow)
+        return self.learner.update(train=not frozen, epsilon=request.epsilon)
+
+    def plan(self, request: Request, silence: int) -> RewardPlan:
+        """What exploration is paid."""
+        config = self.config
+        doublings = min(MOST_DOUBLINGS, silence // config.patience) if config.patience else 0
+        bonus = max(config.bonus, LEAST_BONUS if doublings else 0.0) * 2**doublings
+        paid = RewardConfig(config.success, config.explained / 2**doublings, config.progress, bonus, rearm=config.rearm)
+        worth = self._missed() if doublings else np.empty(0)
+        return RewardPlan(paid, request.follow, request.explained, worth=worth)
+
+    def _missed(self) -> NDArray[np.float64]:
+        """Share of the last episodes that never visited each observation, [num_ids]."""
+        store = self.trajectories
+        last = store.select(np.arange(len(store))[-max(1, (self.config.patience or 0) // 4) :])
+        return 1 - segment_counts(last, last.offsets[:-1], last.offsets[1:], store.num_ids) / len(last)
+
+    def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
+        """One update of the same policy, now paid to complete one of the paths."""
+        if self._pursuit is None:
+            self._pursuit = Pursuit(self.learner, paths, self.config.pursuit)
+        return self._pursuit.update()
+
+    @property
+    def success_rate(self) -> float:
+        return self._pursuit.recent.rate if self._pursuit else float("nan")
+
+    @property
+    def solved(self) -> bool:
+        return self._pursuit is not None and self._pursuit.solved
+
+    def save(self, path: Path) -> None:
+        self.learner.save(path)
+
+    def load(self, path: Path) -> None:
+        self.learner.load(path)
+
+    def state_dict(self) -> dict[str, Any]:
+        pursuit = self._pursuit
+        return {"pursuit": {"paths": pursuit.paths, **pursuit.state_dict()} if pursuit else None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._pursuit = None
+        if state["pursuit"] is not None:
+            self._pursuit = Pursuit(self.learner, nested_tuples(state["pursuit"]["paths"]), self.config.pursuit)
+            self._pursuit.load_state_dict(state["pursuit"])

@@ -1,0 +1,1 @@
+"""What a run of the loop consists of beside its explorer: the method made for it, its journal, checkpoint, interrupt."""

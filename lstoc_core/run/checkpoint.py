@@ -1,0 +1,71 @@
+"""A run on disk: saved now and then, taken up again by the same call."""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lstoc_core.discovery.method import DiscoveryMethod
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.run.journal import Journal
+
+SAVE_EVERY = 60.0
+"""Seconds between two savings."""
+
+
+@dataclass
+class Checkpoint:
+    """The state of one run in a directory: the explorer's large part in one file, the rest in another that names it.
+
+    key: what makes it the same run, in JSON's own types. A directory that holds another run is refused.
+    """
+
+    directory: Path
+    key: Mapping[str, Any]
+    _saved: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def due(self) -> bool:
+        """Whether the last saving was long ago."""
+        return time.monotonic() - self._saved > SAVE_EVERY
+
+    def save(self, explorer: Explorer, method: DiscoveryMethod, journal: Journal) -> None:
+        """Write the state; a reader finds the old one or the new one, whole."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        large = self.directory / f"explorer-{explorer.env_steps}.pt"
+        explorer.save(large)
+        state = {
+            "key": self.key,
+            "file": large.name,
+            "explorer": explorer.state_dict(),
+            "method": method.state_dict(),
+            "journal": journal.to_json(),
+        }
+        temporary = self.directory / "loop.json.tmp"
+        temporary.write_text(json.dumps(state))
+        temporary.replace(self.directory / "loop.json")
+        for old in self.directory.glob("explorer-*.pt"):
+            if old != large:
+                old.unlink()
+        self._saved = time.monotonic()
+
+    def load(self, explorer: Explorer, method: DiscoveryMethod) -> Journal | None:
+        """Take up the saved state; None where there is none."""
+        if not (self.directory / "loop.json").exists():
+            return None
+        state = json.loads((self.directory / "loop.json").read_text())
+        saved = state["key"]
+        if different := [
+            f"{name}={saved.get(name)!r} instead of {mine!r}"
+            for name, mine in self.key.items()
+            if mine != saved.get(name)
+        ]:
+            raise ValueError(
+                f"{self.directory} holds another run: {', '.join(different)}; choose another directory or delete it"
+            )
+        explorer.load(self.directory / state["file"])
+        explorer.load_state_dict(state["explorer"])
+        method.load_state_dict(state["method"])
+        return Journal.from_json(state["journal"])

@@ -1,0 +1,119 @@
+"""How a run stands: its phase, when discovery is due, when there was last news, and one record per update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypedDict, cast
+
+from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.store import TrajectoryStore
+
+
+class Phase(Enum):
+    """What the run is doing."""
+
+    EXPLORE = "explore"
+    SOLVE = "solve"
+    SOLVED = "solved"
+
+
+class Record(TypedDict):
+    """One update of a run."""
+
+    env_steps: int
+    trajectories: int
+    positives: int
+    success_rate: float
+    """Of the episodes that ended in this update; nan if none did."""
+    episodes: int
+    """How many those are."""
+    phase: str
+    sequences: tuple[KeyPath, ...]
+    """As observation ids."""
+    missing: str
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run had collected at some moment."""
+
+    trajectories: int
+    positives: int
+    env_steps: int
+
+    @classmethod
+    def of(cls, explorer: Explorer) -> Counts:
+        store = explorer.trajectories
+        return cls(len(store), int(store.labels.sum()), explorer.env_steps)
+
+
+@dataclass
+class Journal:
+    """The state of the loop itself; explorer and method keep their own."""
+
+    phase: Phase = Phase.EXPLORE
+    stopped: Counts | None = None
+    """When discovery finished."""
+    next_look: float = 0.0
+    """Number of trajectories at which discovery runs again."""
+    news: tuple[tuple[KeyPath, ...], Missing] | None = None
+    """What discovery last said."""
+    news_at: int = 0
+    """Number of trajectories when it first said so."""
+    history: list[Record] = field(default_factory=list)
+
+    def due(self, store: TrajectoryStore, first_positives: int) -> bool:
+        """Whether discovery should look at the trajectories."""
+        return len(store) >= self.next_look and int(store.labels.sum()) >= first_positives
+
+    def silence(self, store: TrajectoryStore) -> int:
+        """Trajectories since there was last news."""
+        return len(store) - self.news_at
+
+    def take_note(self, method: DiscoveryMethod, store: TrajectoryStore) -> None:
+        """Notice whether the method says anything new."""
+        said = method.paths, method.missing
+        if said != self.news:
+            self.news, self.news_at = said, len(store)
+
+    def write(self, explorer: Explorer, method: DiscoveryMethod, stats: Mapping[str, float]) -> Record:
+        """Add the record of an update."""
+        now = Counts.of(explorer)
+        record = Record(
+            env_steps=now.env_steps,
+            trajectories=now.trajectories,
+            positives=now.positives,
+            success_rate=stats["success_rate"],
+            episodes=int(stats["episodes"]),
+            phase=self.phase.value,
+            sequences=method.paths,
+            missing=str(method.missing),
+        )
+        self.history.append(record)
+        return record
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "phase": self.phase.value,
+            "stopped": vars(self.stopped) if self.stopped else None,
+            "next_look": self.next_look,
+            "news": [self.news[0], self.news[1].to_json()] if self.news else None,
+            "news_at": self.news_at,
+            "history": self.history,
+        }
+
+    @classmethod
+    def from_json(cls, state: Mapping[str, Any]) -> Journal:
+        news, stopped = state["news"], state["stopped"]
+        return cls(
+            Phase(state["phase"]),
+            Counts(**stopped) if stopped else None,
+            state["next_look"],
+            (nested_tuples(news[0]), Missing.from_json(news[1])) if news else None,
+            state["news_at"],
+            [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
+        )

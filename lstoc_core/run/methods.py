@@ -1,0 +1,85 @@
+"""The discovery methods by name: how each is made for an environment and an FSM.
+
+A method of one's own is a function from a `Setting` to a `DiscoveryMethod`: `discover(env, method=make_mine)`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.guided import Guided
+from lstoc_core.discovery.method import DiscoveryMethod
+from lstoc_core.discovery.published.forward import Forward
+from lstoc_core.discovery.published.importance import Training, scores
+from lstoc_core.labeling import LabelingError, label
+from lstoc_core.logic.fsm import FSM
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+UNCHECKED = 6
+"""How many times more successes decide a sequence when no FSM says what the answer looks like."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a discovery method is made for."""
+
+    env: IdVectorEnv
+    fsm: FSM | None
+    """Temporal dependencies of the subgoals' names, if known."""
+    config: LSTOCConfig
+    seed: int
+    contrast: str = "exact"
+    """How states are compared: by "exact" coverage, or by a "learned" f_ω."""
+
+
+MakeMethod = Callable[[Setting], DiscoveryMethod]
+
+
+def guided(setting: Setting) -> Guided:
+    """Ours: with an FSM, it stops when the trajectories prove the answer."""
+    contrasts = {"exact": None, "learned": _LearnedContrast(setting)}
+    if setting.contrast not in contrasts:
+        raise ValueError(f"unknown contrast {setting.contrast!r}: choose 'exact' or 'learned'")
+    config = setting.config.guided
+    if setting.fsm is None:  # nothing can prove the answer; only more successes can support it
+        return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrasts[setting.contrast])
+    config = replace(config, max_length=setting.fsm.longest_path)
+    return Guided(config, contrasts[setting.contrast], setting.fsm.minimal_sequences())
+
+
+def forward(setting: Setting) -> Forward:
+    """The paper's: with an FSM, it stops when the sequences of its tree can be named."""
+    fsm = setting.fsm
+
+    def named(paths: Sequence[KeyPath]) -> Mapping[str, int] | None:
+        """Symbol -> observation id, if the sequences are, up to names, the FSM's minimal sequences."""
+        assert fsm is not None
+        try:
+            mapping = label(paths, fsm, explain=False).mapping
+        except LabelingError:
+            return None
+        words = {tuple(mapping[key] for key in path if key in mapping) for path in paths}
+        return {symbol: key for key, symbol in mapping.items()} if words == set(fsm.minimal_sequences()) else None
+
+    training = Training.as_published(setting.env.observations)
+    return Forward(setting.config.forward, fsm, named if fsm is not None else None, training, setting.seed)
+
+
+METHODS: Mapping[str, MakeMethod] = {"guided": guided, "forward": forward}
+
+
+@dataclass(frozen=True)
+class _LearnedContrast:
+    """f_ω trained on the states of one slot, on top of o_θ where the environment has learned one."""
+
+    setting: Setting
+
+    def __call__(self, positives: TrajectoryStore, refuters: TrajectoryStore) -> NDArray[np.float64]:
+        table = self.setting.env.representation(positives.num_ids)
+        training = Training(iterations=300)
+        return scores(positives, refuters, representation=table, seed=self.setting.seed, training=training)
