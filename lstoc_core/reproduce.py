@@ -1,14 +1,13 @@
 """Every figure of the paper from one command: run the notebooks headless with papermill, and check what they drew.
 
-Each notebook runs in a fresh kernel with the chosen profile; its executed copy goes to `build/<profile>/notebooks`, its
-figures to `figures/` (for the profile "smoke", whose pictures show nothing: to `build/smoke/figures`). Runs that the
-notebooks ask for come first, all in one go; then the notebooks, side by side.
+Each notebook runs in a fresh kernel with the chosen profile. Its executed copy goes to `build/<profile>/notebooks`, its
+figures go to `figures/`; those of the profile "smoke" mean nothing and go to `build/smoke/figures`. The runs of the
+experiments that the notebooks declare are computed first, in one pool; then the notebooks run side by side.
 """
 
 import ast
 import contextlib
 import csv
-import difflib
 import os
 import sys
 import time
@@ -27,6 +26,7 @@ from lstoc_core.study import experiments
 from lstoc_core.study.cache import SAVED, RunsFailed
 from lstoc_core.study.executors import ONE_THREAD
 from lstoc_core.study.provenance import commit
+from lstoc_core.suggestions import unknown
 
 PROFILES = ("smoke", "quick", "paper", "saved")
 """Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""
@@ -61,12 +61,13 @@ def reproduce(
     notebook that runs. A notebook that fails does not keep the others from running.
     """
     if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; there are {', '.join(PROFILES)}")
+        raise UsageError(unknown("profile", profile, PROFILES))
     items = read_paper_map()
     notebooks = select(sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb")), only, items)
     values = {"profile": profile, **(parameters or {})}
     for notebook in notebooks:
         check_parameters(notebook, values)
+        declared_experiments(notebook)
 
     build = paths.BUILD / profile
     figures = build / "figures" if profile == "smoke" else paths.figures()
@@ -96,15 +97,26 @@ def reproduce(
 
 
 def compute_runs(notebooks: Sequence[Path], profile: str) -> None:
-    """Compute the runs of the experiments whose tables the notebooks read. A notebook names the runs that fail."""
+    """Compute the runs of the experiments that the notebooks declare, all in one pool.
+
+    Failed runs are only printed here: the notebook that reads them fails and says so.
+    """
     if profile == SAVED:
         return
-    text = "".join(notebook.read_text() for notebook in notebooks)
-    asked = [name for name in experiments.EXPERIMENTS if f'experiments.table(\\"{name}\\"' in text]
+    asked = dict.fromkeys(name for notebook in notebooks for name in declared_experiments(notebook))
     try:
         experiments.compute(asked, profile)
     except RunsFailed as failure:
         print(failure, file=sys.stderr)
+
+
+def declared_experiments(notebook: Path) -> tuple[str, ...]:
+    """The parameter `experiments` of a notebook: names of the experiments whose runs it reads; empty without it."""
+    declared = _parameters(notebook).get("experiments", ())
+    for name in declared:
+        if name not in experiments.EXPERIMENTS:
+            raise UsageError(f"{notebook.name}: {unknown('experiment', name, experiments.EXPERIMENTS)}")
+    return tuple(declared)
 
 
 def select(notebooks: Sequence[Path], only: Sequence[str], items: Sequence[Item]) -> list[Path]:
@@ -119,17 +131,14 @@ def select(notebooks: Sequence[Path], only: Sequence[str], items: Sequence[Item]
     meaning |= {item.name: item.notebook for item in items if item.notebook in stems}
     for name in only:
         if name not in meaning:
-            near = difflib.get_close_matches(name, meaning, n=4) or sorted(stems)
-            raise UsageError(f"no notebook or figure is called {name!r}; near: {', '.join(near)}")
+            raise UsageError(unknown("notebook or figure", name, meaning))
     wanted = {meaning[name] for name in only} or stems
     return [notebook for notebook in notebooks if notebook.stem in wanted]
 
 
 def check_parameters(notebook: Path, values: Mapping[str, Any]) -> None:
     """Raise if the notebook does not know a parameter: papermill itself would only warn, and run with the default."""
-    import papermill
-
-    known = papermill.inspect_notebook(str(notebook))
+    known = _parameters(notebook)
     if not known:
         raise UsageError(f"{notebook.name} has no cell tagged 'parameters', or no parameter in it")
     for name, value in values.items():
@@ -138,9 +147,19 @@ def check_parameters(notebook: Path, values: Mapping[str, Any]) -> None:
                 f"{notebook.name} has no parameter {name!r}, it has {', '.join(known)}; "
                 "choose the notebooks that have it with --only"
             )
-        default = ast.literal_eval(known[name]["default"])
+        default = known[name]
         if default is not None and not isinstance(value, (int, float) if isinstance(default, float) else type(default)):
             raise UsageError(f"{notebook.name}: {name} is {type(default).__name__} (now {default!r}), not {value!r}")
+
+
+def _parameters(notebook: Path) -> dict[str, Any]:
+    """Parameters of a notebook with their default values."""
+    import papermill
+
+    return {
+        name: ast.literal_eval(parameter["default"])
+        for name, parameter in papermill.inspect_notebook(str(notebook)).items()
+    }
 
 
 def run_notebook(

@@ -9,6 +9,7 @@ from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 
 from lstoc_core.discovery.guided import GuidedConfig, guided, guided_steps
+from lstoc_core.discovery.method import Missing
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.drawing import RED, trees
@@ -102,14 +103,13 @@ def test_ids_are_spelled_for_the_reader():
     corner = int(world.observation_id[world.position_of((0, 3))])
     assert trees.spelled(TASK, [a, corner, d]) == "a;(0, 3);d"
     assert trees.spelled(TASK, []) == "v0"
-    assert trees.spell_out(TASK, f"7 of 80 follow [{a}, {d}]") == "7 of 80 follow a;d"
 
 
 def test_the_steps_of_guided_lead_to_its_sequences(store):
     config = GuidedConfig(max_length=4)
     steps = guided_steps(store, config)
     assert tuple(steps) == guided(store, config).paths
-    failures = TrajectoryStore(store.num_ids)  # a success without its last step is a failure, too
+    failures = TrajectoryStore(store.num_ids)  # every success minus its last step is a certain failure
     negatives = [store.trajectory(i) for i in store.negatives] + [store.trajectory(i)[:-1] for i in store.positives]
     failures.append(negatives, None, [False] * len(negatives))
     for path, chain in steps.items():
@@ -126,17 +126,26 @@ def test_the_steps_of_guided_lead_to_its_sequences(store):
 
 def test_forward_and_guided_side_by_side(store):
     forward = trees.FirstTree(ForwardConfig(exact=True), TASK.formula.fsm())
-    outcome = forward.advance(store)
+    missing = forward.advance(store)
     restarted = Forward(ForwardConfig(exact=True), TASK.formula.fsm())
     restarted.advance(store)
     kept = forward.tree if restarted.restarts else restarted.tree
     assert forward.tree == kept
     assert len(forward.tree) > 1
     steps = guided_steps(store, GuidedConfig(max_length=4))
-    shown = texts(trees.comparison_figure(TASK, forward, outcome, steps))
+    shown = texts(trees.comparison_figure(TASK, forward, missing, steps))
     for path in steps:
         assert any(f"→ {trees.spelled(TASK, path)}" in text for text in shown)
     assert sum("highest at" in text for text in shown) == len(forward.importances)
+
+
+def test_the_comparison_spells_out_what_is_missing(store):
+    a, d = (compile_world(TASK).observation_of_symbol(symbol) for symbol in "ad")
+    forward = trees.FirstTree(ForwardConfig(exact=True), TASK.formula.fsm())
+    forward.advance(store)
+    steps = guided_steps(store, GuidedConfig(max_length=4))
+    for missing, told in ((Missing.one("7 of 80 follow {}", (a, d)), "7 of 80 follow a;d"), (Missing(), "finished")):
+        assert told in texts(trees.comparison_figure(TASK, forward, missing, steps))
 
 
 def test_what_dropping_an_element_admits():

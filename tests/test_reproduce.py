@@ -1,5 +1,6 @@
 """reproduce.py and gallery.py on tiny notebooks in a directory of their own."""
 
+import ast
 import csv
 import json
 from html.parser import HTMLParser
@@ -14,6 +15,9 @@ from lstoc_core.drawing import gallery
 from lstoc_core.study import experiments
 from lstoc_core.study.cache import RunsFailed
 
+NOTEBOOKS = paths.NOTEBOOKS
+"""The real ones; `places` puts others in their place."""
+READERS = ("runs", "experiment")
 DRAW = """
 import os, pathlib
 directory = pathlib.Path(os.environ["LSTOC_FIGURES"])
@@ -122,10 +126,12 @@ def test_runs_come_first_all_in_one_go(monkeypatch, capsys):
 
     asked = []
     monkeypatch.setattr(experiments, "compute", compute)
-    write("00_good", DRAW.format(files=["first.pdf", "first.png"]), 'if seed: experiments.table("ablation", profile)')
-    write("01_more", 'if seed: experiments.table("accuracy", profile), experiments.table("unheard-of", profile)')
+    declared = 'profile = "saved"\nseed = 0\nexperiments = {}'
+    write("00_good", DRAW.format(files=["first.pdf", "first.png"]), parameters=declared.format(["ablation"]))
+    write("01_more", parameters=declared.format(["accuracy", "ablation"]))
+    write("02_none")
     assert all(result.ok for result in driver.reproduce("quick")), "notebooks run although runs failed"
-    assert asked == [(["accuracy", "ablation"], "quick")]
+    assert asked == [(["ablation", "accuracy"], "quick")]
     assert "its traceback" in capsys.readouterr().err
     driver.reproduce("quick", only=["00_good"])
     driver.reproduce("saved")
@@ -161,8 +167,8 @@ def test_only_takes_names_numbers_and_figures(only, stems):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"profile": "fast"}, "unknown profile 'fast'; there are smoke, quick"),
-        ({"only": ["frist"]}, "'frist'; near: first"),
+        ({"profile": "fast"}, "unknown profile 'fast'; choose one of smoke, quick"),
+        ({"only": ["frist"]}, "unknown notebook or figure 'frist'; did you mean first"),
         ({"only": ["later"]}, "'later'"),
         ({"parameters": {"sede": 1}}, "no parameter 'sede', it has profile, seed"),
         ({"parameters": {"seed": "one"}}, "seed is int"),
@@ -173,6 +179,27 @@ def test_what_cannot_be_done_is_said_before_anything_runs(arguments, message):
     with pytest.raises(driver.UsageError, match=message):
         driver.reproduce(**arguments)
     assert not paths.BUILD.exists()
+
+
+def test_an_unknown_experiment_is_named_before_anything_runs():
+    write("00_good", parameters='profile = "saved"\nseed = 0\nexperiments = ["acuracy"]')
+    with pytest.raises(driver.UsageError, match=r"00_good\.ipynb: unknown experiment 'acuracy'; did you mean accuracy"):
+        driver.reproduce("saved")
+    assert not paths.BUILD.exists()
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_reads_the_experiments_that_it_declares(notebook):
+    """`runs` and `experiment` are called with declared names alone, and every declared one is read."""
+    cells = [cell.source for cell in nbformat.read(notebook, as_version=4).cells if cell.cell_type == "code"]
+    calls = [
+        node
+        for source in cells
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in READERS
+    ]
+    read = {ast.literal_eval(call.args[0]) for call in calls}
+    assert read == set(driver.declared_experiments(notebook))
 
 
 @pytest.mark.parametrize("case", [{"tags": ()}, {"parameters": "# nothing"}])

@@ -1,4 +1,4 @@
-"""runs.py: what is stored is whole, fresh and the same whoever computed it; what is not is noticed and redone."""
+"""cache.py: what is stored is whole, fresh and the same whoever computed it; what is not is noticed and redone."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def in_process(call, items, lost, *, workers):
 
 @pytest.fixture
 def quickly(monkeypatch):
-    monkeypatch.setattr(cache, "with_joblib", in_process)
+    monkeypatch.setattr(cache, "with_loky", in_process)
 
 
 def compute(wanted, function=workload.curve, **options):
@@ -59,6 +59,15 @@ def test_computes_once_and_reads_the_same_table_back(quickly, tmp_path):
     assert_frame_equal(cache.load("e", "quick"), table)
     compute([*wanted, *specs([7], counter=str(counter))])
     assert counter.read_text().splitlines() == [f"e/letter-1--m--{seed}" for seed in (0, 1, 2, 7)]
+
+
+def test_runs_of_several_kinds_share_a_pool_each_with_its_function(quickly):
+    one, two = (cache.RunSpec(name, "letter-1", "m", 0, "quick") for name in ("e", "f"))
+    compute([one, two], {"e": workload.curve, "f": "workload:torch_curve"})
+    written = [json.loads(spec.data_path.with_suffix(".json").read_text()) for spec in (one, two)]
+    assert [manifest["function"] for manifest in written] == ["workload:curve", "workload:torch_curve"]
+    assert written[0]["code_sha256"] != written[1]["code_sha256"]
+    assert len(cache.load("f", "quick")) == 400
 
 
 def test_the_table_is_sorted_by_number_not_by_text(quickly):
@@ -165,7 +174,7 @@ def test_the_code_key_follows_imports_but_not_into_presentation(tmp_path, monkey
     package.mkdir()
     files = {
         "__init__": "",
-        "a": "from . import b\nfrom .c import thing\nfrom lstoc_core import plotting",
+        "a": "from . import b\nfrom .c import thing\nfrom lstoc_core import drawing",
         "b": "def lazily():\n    from made_up.d import x",
         "c": "thing = 1",
         "d": "import torch.nn\nx = 1",
@@ -179,7 +188,7 @@ def test_the_code_key_follows_imports_but_not_into_presentation(tmp_path, monkey
         keys[name] = provenance.code_key("made_up.a")
         (package / f"{name}.py").write_text(files[name])
     changed = {name for name in files if keys[name] != keys[""]}
-    assert changed == {"a", "b", "c", "d"}
+    assert changed == {"__init__", "a", "b", "c", "d"}  # a package's __init__ runs before its modules
     monkeypatch.setattr(provenance, "PRESENTATION", set())
     assert provenance.code_key("made_up.a") != keys[""]
     with pytest.raises(ModuleNotFoundError, match="no_such"):
@@ -205,10 +214,10 @@ def test_a_run_that_kills_its_process_does_not_stop_the_rest():
     assert [cache.state(spec) for spec in specs()] == ["finished", "missing", "finished"]
 
 
-def test_joblib_and_dask_processes_give_the_same_bytes():
-    by_joblib = compute(specs(profile="one"), workload.torch_curve, workers=2)
+def test_loky_and_dask_processes_give_the_same_bytes():
+    by_loky = compute(specs(profile="one"), workload.torch_curve, workers=2)
     by_dask = compute(specs(profile="two"), workload.torch_curve, executor="dask", workers=2)
-    assert_frame_equal(by_joblib.drop(columns="profile"), by_dask.drop(columns="profile"))
+    assert_frame_equal(by_loky.drop(columns="profile"), by_dask.drop(columns="profile"))
     for one, two in zip(specs(profile="one"), specs(profile="two"), strict=True):
         assert one.data_path.read_bytes() == two.data_path.read_bytes()
         for spec in (one, two):

@@ -9,7 +9,7 @@ from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
 from lstoc_core.drawing.maps import draw_grid
-from lstoc_core.drawing.theme import INK, PALETTE
+from lstoc_core.drawing.theme import BLUE, GREY, INK, ORANGE, VERMILION
 from lstoc_core.study.contrast import EXACT, PAPER, VERDICTS
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
@@ -56,7 +56,7 @@ def order_figure(table: pd.DataFrame) -> Figure:
         "horizon": "horizon of the episodes",
         "positives": "positive trajectories",
     }
-    colours = dict(zip(table.method.unique(), (PALETTE["oracle"], PALETTE["baseline1"], PALETTE["lstoc"]), strict=True))
+    colours = dict(zip(table.method.unique(), (GREY, ORANGE, BLUE), strict=True))
     for ax, (sweep, label) in zip(axes.flat[:3], names.items(), strict=True):
         part = table[table.sweep == sweep]
         for (method, start), group in part.groupby(["method", "start"], sort=False):
@@ -81,7 +81,7 @@ def _draw_by_distance(ax: Axes, table: pd.DataFrame) -> None:
     near = pd.cut(part.distance, [0, 4, 7, 10, 18], labels=["1–4", "5–7", "8–10", "11–18"])
     shares = pd.crosstab(near, part.verdict, normalize="index").reindex(columns=VERDICTS, fill_value=0.0)
     bottom = np.zeros(len(shares))
-    for kind, colour in zip(VERDICTS, (PALETTE["lstoc"], PALETTE["ppo"], "#cbd2d9"), strict=True):
+    for kind, colour in zip(VERDICTS, (BLUE, VERMILION, "#cbd2d9"), strict=True):
         ax.bar(shares.index, shares[kind], bottom=bottom, color=colour, label=kind, width=0.7)
         bottom += shares[kind].to_numpy()
     ax.set(xlabel="steps from the start to the next subgoal a", ylabel="highest exact f, fixed start", ylim=(0, 1))

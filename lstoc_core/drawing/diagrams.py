@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 from numpy.typing import NDArray
 
-from lstoc_core.drawing import INK, MUTED, PALETTE, RED
+from lstoc_core.drawing.theme import BLUE, GREEN, INK, MUTED, RED, VERMILION
 from lstoc_core.worlds import World, compile_world
-from lstoc_core.worlds.tasks import CRAFTER_OBJECTS, ROBOT_LETTERS
-
-BLUE, GREEN, ORANGE = PALETTE["lstoc"], PALETTE["baseline2"], PALETTE["ppo"]
+from lstoc_core.worlds.domains.crafter import OBJECTS as CRAFTER_OBJECTS
+from lstoc_core.worlds.domains.robot import LETTERS as ROBOT_LETTERS
 
 
 def show_world(ax: Axes, world: World, *, position: int | None = None, title: str | None = None) -> None:
@@ -117,7 +116,7 @@ def framework() -> Figure:
     ax.set(xlim=(0, 12.6), ylim=(0, 5.6), aspect="equal")
     ax.axis("off")
     _panel(ax, (0.1, 0.15, 9.1, 5.3), "Learning subgoals", "#eef4fa", BLUE)
-    _panel(ax, (9.5, 0.15, 3.0, 5.3), "Labeling", "#fdf1e8", ORANGE)
+    _panel(ax, (9.5, 0.15, 3.0, 5.3), "Labeling", "#fdf1e8", VERMILION)
 
     _box(ax, (0.4, 3.2, 1.7, 1.3), "Environment", "hidden subgoals,\nlabel at the end")
     _box(ax, (2.9, 3.95, 1.5, 0.72), r"$\mathcal{B}_P$", "", colour=GREEN, sign="+")
@@ -131,8 +130,8 @@ def framework() -> Figure:
     ax.text(4.85, 0.75, r"subgoal tree $\mathcal{T}_\varphi$", ha="center", va="center", fontsize=8.5)
 
     _box(ax, (10.2, 3.55, 1.6, 0.95), r"$\mathcal{M}_\varphi$", "FSM of the task")
-    _box(ax, (10.2, 2.15, 1.6, 0.8), "ILP", "", colour=ORANGE)
-    _box(ax, (10.2, 0.5, 1.6, 1.05), r"$L_\varphi$", "labeling function", colour=ORANGE)
+    _box(ax, (10.2, 2.15, 1.6, 0.8), "ILP", "", colour=VERMILION)
+    _box(ax, (10.2, 0.5, 1.6, 1.05), r"$L_\varphi$", "labeling function", colour=VERMILION)
 
     _arrow(ax, (2.1, 4.05), (2.9, 4.3), r"$\tau_k,\ l_k=1$", above=(2.42, 4.62))
     _arrow(ax, (2.1, 3.65), (2.9, 3.4), r"$\tau_k,\ l_k=0$", above=(2.42, 3.12))

@@ -8,19 +8,13 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from lstoc_core import paths
+from lstoc_core.study.variants import NEUTRAL, VARIANTS
 
-INK, RED, MUTED = "#1f2933", "#c8102e", "#7b8794"
-PALETTE: dict[str, str] = {
-    "lstoc": "#0072b2",
-    "guided": "#0072b2",
-    "forward": "#56b4e9",
-    "baseline1": "#e69f00",
-    "baseline2": "#009e73",
-    "ppo": "#d55e00",
-    "ppo+bonus": "#cc79a7",
-    "oracle": "#4d4d4d",
-}
-"""One colour per algorithm in all figures (Okabe and Ito's, safe for colour-blind readers)."""
+INK, RED, MUTED = "#1f2933", "#c8102e", NEUTRAL
+BLUE, SKY, ORANGE, GREEN, VERMILION, PINK, GREY = (
+    VARIANTS[name].colour for name in ("lstoc", "forward", "baseline1", "baseline2", "ppo", "ppo+bonus", "oracle")
+)
+"""Colours of the variants (Okabe and Ito's, safe for colour-blind readers), where a drawing uses them without one."""
 
 
 def style() -> None:
@@ -28,7 +22,7 @@ def style() -> None:
     logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of dates inside Computer Modern, in every PDF
     mpl.rcParams.update(
         {
-            "axes.prop_cycle": plt.cycler(color=list(dict.fromkeys(PALETTE.values()))),
+            "axes.prop_cycle": plt.cycler(color=[BLUE, SKY, ORANGE, GREEN, VERMILION, PINK, GREY]),
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.edgecolor": INK,

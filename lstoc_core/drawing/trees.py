@@ -4,9 +4,9 @@ Key states are numbers to the method. The figures put their true symbols beside 
 """
 
 import os
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.consistent import TooManyTries, answers, proved
 from lstoc_core.discovery.evidence import Evidence
-from lstoc_core.discovery.guided import Step
+from lstoc_core.discovery.hypotheses import SearchStep
+from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.discovery.published.forward import Forward
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
-from lstoc_core.drawing import INK, MUTED, PALETTE, RED, draw_grid, draw_tree, same_scale
+from lstoc_core.drawing.graphs import draw_tree, same_scale
+from lstoc_core.drawing.maps import draw_grid
+from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.trajectories import TrajectoryStore, earliest_match
 from lstoc_core.worlds import World, compile_world
 from lstoc_core.worlds.tasks import Task
-
-BLUE, ORANGE = PALETTE["lstoc"], PALETTE["baseline1"]
 
 
 def symbols_of(task: Task | str) -> dict[int, str]:
@@ -47,11 +48,6 @@ def spelled(task: Task | str, path: Sequence[int]) -> str:
     """Observation ids as symbols, or as coordinates where there is none: c;d;(4, 1)."""
     world, symbols = compile_world(task), symbols_of(task)
     return ";".join(symbols.get(key) or str(place(world, key)) for key in path) or "v0"
-
-
-def spell_out(task: Task | str, text: str) -> str:
-    """A message of a discovery method with its lists of observation ids as symbols."""
-    return re.sub(r"\[([\d, ]+)\]", lambda ids: spelled(task, [int(key) for key in ids[1].split(",")]), text)
 
 
 # --- the tree as it grows ---------------------------------------------------------------------------------------------
@@ -174,18 +170,18 @@ def trajectory_figure(
 
 
 class FirstTree(Forward):
-    """The paper's algorithm up to its first restart: the tree that it would give up stays to be looked at."""
+    """The paper's algorithm up to its first restart. It keeps the tree that it would abandon."""
 
-    def _restart(self, reason: str) -> str:
-        return f"restart: {reason}"
+    def _restart(self, reason: Need) -> Missing:
+        return Missing.one(f"restart: {reason.sentence}", *reason.paths)
 
 
 def comparison_figure(
-    task: Task, forward: Forward, outcome: str, steps: Mapping[tuple[int, ...], Sequence[Step]]
+    task: Task, forward: Forward, missing: Missing, steps: Mapping[tuple[int, ...], Sequence[SearchStep]]
 ) -> Figure:
     """Forward above, guided below: maps of what each step was chosen by, then the tree that came out.
 
-    outcome: what forward's `advance` returned. steps: of `guided_steps`.
+    missing: what forward's `advance` returned. steps: of `guided_steps`.
     """
     world, tree = compile_world(task), forward.tree
     found = [
@@ -214,10 +210,8 @@ def comparison_figure(
     last = axes[0, len(found)]
     tree.draw(last, labels=[f"${spelled(task, [state])}$" for state in forward.key_states])
     draw_tree([spelled(task, path).split(";") for path in steps], axes[1, -1])
-    for ax, text in (
-        (last, spell_out(task, outcome) or "finished"),
-        (axes[1, -1], "no refuter, no rival, all explained"),
-    ):
+    outcome = missing.told(partial(spelled, task)) if missing else "finished"
+    for ax, text in ((last, outcome), (axes[1, -1], "no refuter, no rival, all explained")):
         _caption(ax, textwrap.fill(text, 26))
     for row, name in ((axes[0], "forward: $f$ after the working node"), (axes[1], "guided: separation in a slot")):
         row[0].annotate(name, (-0.08, 0.5), xycoords="axes fraction", rotation=90, ha="right", va="center", fontsize=9)
@@ -228,7 +222,7 @@ def comparison_figure(
 
 
 def answers_figure(task: Task, store: TrajectoryStore, sizes: Sequence[int]) -> Figure:
-    """Where the answers that agree with the first trajectories put key states, for growing numbers of trajectories."""
+    """Where the answers consistent with the first trajectories put key states, for growing numbers of trajectories."""
     world, structure = compile_world(task), task.formula.fsm().minimal_sequences()
     fig, axes = plt.subplots(1, len(sizes), figsize=(2.1 * len(sizes), 2.6), squeeze=False)
     for ax, size in zip(axes.flat, sizes, strict=True):
@@ -236,20 +230,20 @@ def answers_figure(task: Task, store: TrajectoryStore, sizes: Sequence[int]) -> 
         try:
             found = answers(Evidence(part), structure)
             text = f"{len(found):,} answer{'s' * (len(found) != 1)}"
-            if any(len(answer) < len(structure) for answer in found):
+            if not all(answer.complete(structure) for answer in found):
                 text = "a branch is unseen"
         except TooManyTries:
             found, text = [], "too many to try out"
         share = np.zeros(world.num_observations)
         for answer in found:
-            share[list({key for path in answer for key in path})] += 1 / len(found)
+            share[list({key for path in answer.paths for key in path})] += 1 / len(found)
         _heat(ax, world, share)
         ax.set_title(f"{size} trajectories,\n{len(part.positives)} successes: {text}", fontsize=8.5)
     return fig
 
 
 def proved_after(task: Task, store: TrajectoryStore, every: int) -> float:
-    """The first of so many trajectories, in steps of `every`, that prove the answer; nan if all of them do not."""
+    """Trajectories that prove the answer, in steps of `every`; NaN if even the full store does not prove it."""
     structure = task.formula.fsm().minimal_sequences()
     for size in range(every, len(store) + 1, every):
         try:

@@ -5,9 +5,9 @@
     table = load("efficiency", "quick")             # what is there, without computing
 
 A run is a module-level function from its `RunSpec` to a DataFrame. Its data goes to a parquet file, and then a manifest
-(configuration, versions, commit, wall time, hashes) beside it says that the file is whole. A file whose manifest is
-missing, unreadable or of another hash was interrupted or damaged: it is moved aside and the run is done again. So is a
-run whose configuration or code has changed since. Nothing is ever overwritten.
+(configuration, versions, commit, wall time, hashes) beside it says that the file is whole. A file is corrupt if its
+manifest is missing, unreadable or of another hash. A run is stale if its configuration or code has changed. Both are
+moved aside and the run is done again. Nothing is ever overwritten.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from lstoc_core import paths
-from lstoc_core.study.executors import with_dask, with_joblib
+from lstoc_core.study.executors import with_dask, with_loky
 from lstoc_core.study.provenance import code_key, commit, sha256, versions
 
 RUN_COLUMNS = ("experiment", "task", "method", "seed", "profile")
@@ -75,6 +75,8 @@ class RunSpec:
 
 
 RunFunction = Callable[[RunSpec], pd.DataFrame]
+Function = RunFunction | str
+"""A function at the top level of a module, or its path "package.module:name"."""
 
 
 class RunsFailed(RuntimeError):
@@ -103,9 +105,9 @@ def directory(profile: str) -> Path:
 
 def compute(
     specs: Iterable[RunSpec],
-    function: RunFunction | str,
+    function: Function | Mapping[str, Function],
     *,
-    executor: Literal["joblib", "dask"] | None = None,
+    executor: Literal["loky", "dask"] | None = None,
     workers: int | None = None,
     scheduler: str | None = None,
     keep_stale: bool = False,
@@ -115,13 +117,15 @@ def compute(
 ) -> pd.DataFrame:
     """Compute the runs that are missing or stale, and return the table of all of them (see `load`), in their order.
 
-    `function` is a module-level callable or its path "package.module:name". Each run has a process of one thread:
-    joblib processes on all cores, or the workers of a dask cluster, given by the address of its `scheduler` or else
-    started on this machine. The results are the same to the bit. `workers`, `scheduler` default to the environment's
-    LSTOC_WORKERS, LSTOC_SCHEDULER. With `keep_stale` a finished run stays although the code has changed since; its
-    configuration must agree all the same. A failed run is reported at the end by `RunsFailed`, or left out of the
-    table if not `raise_failures`; its traceback is in its log. `cost` says how long runs take beside each other, for
-    the time left that is shown.
+    function: what does a run, or one for each `spec.experiment`.
+    executor: each run has a process of one thread, either loky's on all cores or a worker of a dask cluster. The
+        results are the same to the bit.
+    workers: number of processes; default LSTOC_WORKERS, else the number of cores.
+    scheduler: address of a dask cluster; default LSTOC_SCHEDULER. Without one, "dask" starts a cluster here.
+    keep_stale: keep finished runs of older code; their configuration must be the same.
+    raise_failures: report failed runs at the end by `RunsFailed`, instead of leaving them out of the table. Their
+        tracebacks are in their logs.
+    cost: time of a run relative to the others, for the time left that is shown.
     """
     specs = list(specs)
     if len({spec.profile for spec in specs}) > 1:
@@ -129,34 +133,49 @@ def compute(
     names = [spec.name for spec in specs]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"each run may be asked for once; repeated: {', '.join(repeated)}")
-    path = function if isinstance(function, str) else function_path(function)
-    identity = partial(code_key, path.partition(":")[0])
-    code = sha256(f"{path} {identity()}".encode())
-    origin = {"function": path, "code_sha256": code, "commit": commit(), "versions": versions()}
+    functions = function if isinstance(function, Mapping) else {spec.experiment: function for spec in specs}
+    origins = {name: _origin(functions[name]) for name in dict.fromkeys(spec.experiment for spec in specs)}
     scheduler = scheduler or os.environ.get("LSTOC_SCHEDULER")
     workers = workers or int(os.environ.get("LSTOC_WORKERS") or 0) or os.cpu_count() or 1
     distributed = executor == "dask" or (executor is None and scheduler)
 
-    pending = [spec for spec in specs if not _is_usable(spec, code, keep_stale)]
+    pending = [
+        spec for spec in specs if not _is_usable(spec, origins[spec.experiment]["code_sha256"], keep_stale=keep_stale)
+    ]
     failures: dict[str, str] = {}
     if pending:
         # A worker of a cluster may not see this machine's files: it sends its log back. A process here writes it live.
-        call = partial(execute_run, path=path, logs=None if distributed else directory(pending[0].profile))
+        functions_by_path = {name: origin["function"] for name, origin in origins.items()}
+        logs = None if distributed else directory(pending[0].profile)
+        call = partial(execute_run, functions=functions_by_path, logs=logs)
+        identity = partial(_code_keys, sorted(functions_by_path.values()))
         outcomes = (
             with_dask(call, pending, Outcome.lost, workers=workers, scheduler=scheduler, identity=identity)
             if distributed
-            else with_joblib(call, pending, Outcome.lost, workers=workers)
+            else with_loky(call, pending, Outcome.lost, workers=workers)
         )
         for outcome in _watched(outcomes, pending, len(specs), progress, cost):
             if outcome.log:
                 outcome.spec.data_path.with_suffix(".log").write_text(outcome.log)
             if outcome.error is None:
-                _store(outcome, origin)
+                _store(outcome, origins[outcome.spec.experiment])
             else:
                 failures[outcome.spec.name] = outcome.error
     if failures and raise_failures:
         raise RunsFailed(failures, len(specs))
     return _table([_read(spec.data_path) for spec in specs if spec.name not in failures])
+
+
+def _origin(function: Function) -> dict[str, Any]:
+    """What a manifest says of the code behind a run."""
+    path = function if isinstance(function, str) else function_path(function)
+    code = sha256(f"{path} {code_key(path.partition(':')[0])}".encode())
+    return {"function": path, "code_sha256": code, "commit": commit(), "versions": versions()}
+
+
+def _code_keys(paths_of_functions: Sequence[str]) -> str:
+    """One hash over the code behind several functions, by which a cluster's workers are checked."""
+    return sha256(" ".join(code_key(path.partition(":")[0]) for path in paths_of_functions).encode())
 
 
 @dataclass(frozen=True)
@@ -177,10 +196,10 @@ class Outcome:
         return cls(spec, error=f"{spec.name}: {reason}\n", log=reason)
 
 
-def execute_run(spec: RunSpec, *, path: str, logs: Path | None) -> Outcome:
+def execute_run(spec: RunSpec, *, functions: Mapping[str, str], logs: Path | None) -> Outcome:
     """Do one run in this process; all it prints goes to its file under `logs`, or else into the outcome."""
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    data, rows, error = b"", 0, None
+    path, data, rows, error = functions[spec.experiment], b"", 0, None
     with contextlib.ExitStack() as stack:
         log = stack.enter_context((logs / f"{spec.name}.log").open("w", buffering=1)) if logs else io.StringIO()
         stack.enter_context(contextlib.redirect_stdout(log))
@@ -229,7 +248,7 @@ def _watched(
 
 
 def state(spec: RunSpec, code: str | None = None) -> State:
-    """Whether the run is stored whole; "stale" if its configuration, or the code where given, is another now."""
+    """Whether the run is stored whole; "stale" if its configuration (or `code`, when given) has changed."""
     data_path, manifest_path = spec.data_path, _manifest_path(spec.data_path)
     if not data_path.exists() and not manifest_path.exists():
         return "missing"
@@ -290,7 +309,7 @@ def _stored(experiment: str, profile: str) -> list[Path]:
     return [stored[run] for run in sorted(stored)]
 
 
-def _is_usable(spec: RunSpec, code: str, keep_stale: bool) -> bool:
+def _is_usable(spec: RunSpec, code: str, *, keep_stale: bool) -> bool:
     """True for a finished run; one that is damaged or stale is moved aside first, to be redone."""
     spec.data_path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in spec.data_path.parent.glob(f"{spec.data_path.stem}.*.partial-*"):
@@ -371,7 +390,7 @@ def _to_parquet(frame: pd.DataFrame) -> bytes:
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"a run returns a pandas DataFrame, not {type(frame).__name__}")
     if clash := set(frame.columns) & set(RUN_COLUMNS):
-        raise ValueError(f"columns {sorted(clash)} are added by runs.load; leave them out of the run's data")
+        raise ValueError(f"columns {sorted(clash)} are added by cache.load; leave them out of the run's data")
     buffer = io.BytesIO()
     frame.to_parquet(buffer, index=False, compression="zstd", compression_level=9)
     return buffer.getvalue()

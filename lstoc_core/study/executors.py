@@ -21,10 +21,10 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 """Environment of a process that computes: processes use the cores, and the number of threads changes last digits."""
 
 
-def with_joblib(
+def with_loky(
     call: Callable[[Item], Result], items: Sequence[Item], lost: Callable[[Item, str], Result], *, workers: int
 ) -> Iterator[Result]:
-    """Calls in joblib's processes (loky), started anew so that they read the code as it is now.
+    """Calls in loky's processes on this machine, started anew so that they read the code as it is now.
 
     A call that kills its process (out of memory, say) takes the whole pool with it: the calls that were lost are done
     again, each in a pool of its own, to find out which one it was.
@@ -36,8 +36,8 @@ def with_joblib(
 
 def _pool(call: Callable[[Item], Result], items: Sequence[Item], workers: int) -> Generator[Result, None, list[Item]]:
     """Yield the results; return the items without one because a process died."""
-    from joblib.externals.loky import ProcessPoolExecutor
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
+    from loky import ProcessPoolExecutor
+    from loky.process_executor import TerminatedWorkerError
 
     # Loky starts a process anew when its memory has grown, and warns that it did: nothing is lost.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor")

@@ -1,32 +1,44 @@
-"""The experiments behind the paper's figures and tables, as data: which runs each one needs under which profile.
+"""The experiments behind the paper's figures and tables: the runs, the table and the drawing of each.
 
-    table("efficiency", "quick")      # computes what is missing, then the tidy table of all its runs
-    table("efficiency")               # the committed runs, whatever profile computed them
+    curves = runs("efficiency", "quick")               # computes what is missing, then one tidy table of all runs
+    curves = runs("efficiency")                        # the committed runs, whatever profile computed them
+    experiment("efficiency").draw(curves, FOUR)        # the figure
 
-An experiment names its tasks, methods, seeds and budgets for each profile (`Plan`), which makes a list of `RunSpec`s; a
-`measurements.measure` turns each into a table, `runs` stores it, and `results` draws. Experiments about policies
-share one store of runs: LSTOC on Office 2 is trained once, and appears in the curves, in the table of discoveries and
-in the ablation.
+To add an experiment, add an entry to EXPERIMENTS: a question, the kind of its runs, its plan for each profile, its
+table and its drawing. Experiments of one kind share their runs: LSTOC on Office 2 is trained once, and appears in the
+curves, in the table of discoveries and in the ablation.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from lstoc_core.study import cache
-from lstoc_core.study.cache import RUN_COLUMNS, SAVED, RunSpec
-from lstoc_core.worlds.tasks import NINE, TASKS
+from lstoc_core.study import cache, tables
+from lstoc_core.study.cache import RUN_COLUMNS, SAVED
+from lstoc_core.study.plans import Draw, Experiment, Kind, Plan, Tabulate, cost
+from lstoc_core.study.variants import (
+    ABLATIONS,
+    CURVES,
+    DISCOVERIES,
+    FORWARD,
+    OFFLINE,
+    ROBUSTNESS,
+    TRANSFERS,
+    known,
+    variant,
+)
+from lstoc_core.worlds.tasks import NINE, Task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FOUR = ("letter-1", "office-2", "crafter-1", "crafter-3")
 """The tasks that the paper's main text shows."""
 THREE = ("letter-2", "office-2", "crafter-3")
 """The tasks of the paper's table of trajectories; the ablation uses them, too."""
 TRAIN_TASK = {"office-2-walls": "office-2", "crafter-2-objects": "crafter-2"}
-"""Generalization: where labels are learned for each test task."""
+"""Generalization: test task -> task on which the labels are learned."""
 
 Steps = Mapping[str, int]
 """Environment steps by domain."""
@@ -58,112 +70,79 @@ LABEL_STEPS: dict[str, Steps] = {
 SHARES = {"smoke": (1.0,), "quick": (0.3, 1.0), "paper": (0.1, 0.25, 0.5, 1.0)}
 """Prefixes of the samples on which subgoal learning is compared."""
 
-TRAINING_METHODS: dict[str, dict[str, Any]] = {
-    "lstoc": {"discovery": "guided", "solve": True},
-    "ppo": {},
-    "ppo+bonus": {},
-    "oracle": {},
-    "fixed": {"discovery": "guided", "solve": False, "settings": {"train_explorer": False}},
-    "no-rearm": {"discovery": "guided", "solve": False, "settings": {"rearm": False}},
-    "no-bonus": {"discovery": "guided", "solve": False, "settings": {"bonus": 0.0, "patience": None}},
-    "explained-0": {"discovery": "guided", "solve": False, "settings": {"explained": 0.0}},
-    "explained-1": {"discovery": "guided", "solve": False, "settings": {"explained": 1.0}},
-    "flipped": {"discovery": "guided", "solve": False, "flipped": 0.02},
-    "pixels": {"discovery": "guided", "solve": False, "pixel_noise": 3},
-    "forward": {"discovery": "forward", "solve": False},
-    "forward-exact": {"discovery": "forward", "solve": False, "forward": {"exact": True}},
-    "forward-exact-0.9": {"discovery": "forward", "solve": False, "forward": {"exact": True, "gamma": 0.9}},
-    "baseline1": {"discovery": "forward", "solve": False, "forward": {"objective": "baseline1"}},
-    "baseline2": {"discovery": "forward", "solve": False, "forward": {"objective": "baseline2"}},
-}
-"""What a training run is told beyond its budget; "lstoc" has the default settings, the others change one thing.
 
-Without the bonus, exploration must not be mended either, which would bring the bonus back. "flipped": 2 % of the labels
-are wrong. "pixels": no observation repeats, so states are told apart by o_θ and contrasted by f_ω.
-"""
-CURVES = ("lstoc", "ppo", "ppo+bonus", "oracle")
-ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
-TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
-FORWARD = ("forward", "forward-exact", "forward-exact-0.9", "baseline1", "baseline2")
-DISCOVERIES = ("lstoc", "fixed", *FORWARD)
-_STEP_COST = {"letter": 1, "office": 1, "crafter": 4}
-MEASURE = "lstoc_core.study.measure:measure"
+# --- kinds of runs ----------------------------------------------------------------------------------------------------
 
 
-class ExperimentError(ValueError):
-    """An experiment, task, method or profile that does not exist; nothing has been run."""
+def _training(task: Task, method: str, profile: str) -> dict[str, Any]:
+    return {"steps": TRAINING_STEPS[profile][task.domain], **variant(method).config()}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """All combinations of some tasks, methods and seeds."""
-
-    tasks: tuple[str, ...]
-    methods: tuple[str, ...]
-    seeds: int
+def _accuracy(task: Task, method: str, profile: str) -> dict[str, Any]:
+    known([method], ("offline",), "method")
+    return {"steps": SAMPLES[profile][task.domain], "shares": SHARES[profile]}
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One entry: what is asked, what is run."""
-
-    question: str
-    store: str
-    """Kind of its runs (see `measurements`), and name under which they are stored; experiments of one store share."""
-    plans: Mapping[str, tuple[Plan, ...]]
-    """What is run under each profile."""
-
-    def specs(
-        self,
-        profile: str,
-        *,
-        tasks: Sequence[str] = (),
-        methods: Sequence[str] = (),
-        seeds: Sequence[int] = (),
-    ) -> list[RunSpec]:
-        """The runs of a profile, long ones first; with tasks or methods given, all combinations under its budgets."""
-        _known([profile], self.plans, "profile")
-        _known(tasks, TASKS, "task")
-        plans = self.plans[profile]
-        if tasks or methods:
-            plans = (Plan(tuple(tasks) or self.tasks(profile), tuple(methods) or self.methods, plans[0].seeds),)
-        wanted = [
-            self._spec(task, method, seed, profile)
-            for plan in plans
-            for task, method, seed in product(plan.tasks, plan.methods, seeds or range(plan.seeds))
-        ]
-        return sorted(wanted, key=cost, reverse=True)
-
-    def tasks(self, profile: str) -> tuple[str, ...]:
-        """Tasks of a profile."""
-        return tuple(dict.fromkeys(task for plan in self.plans[profile] for task in plan.tasks))
-
-    @property
-    def methods(self) -> tuple[str, ...]:
-        """Methods of all profiles."""
-        return tuple(dict.fromkeys(m for plans in self.plans.values() for plan in plans for m in plan.methods))
-
-    def _spec(self, task: str, method: str, seed: int, profile: str) -> RunSpec:
-        domain = TASKS[task].domain
-        if self.store == "training":
-            _known([method], TRAINING_METHODS, "method")
-            config = {"steps": TRAINING_STEPS[profile][domain], **TRAINING_METHODS[method]}
-        elif self.store == "accuracy":
-            _known([method], ("offline",), "method")
-            config = {"steps": SAMPLES[profile][domain], "shares": SHARES[profile]}
-        else:
-            _known([method], TRANSFERS, "method")
-            _known([task], TRAIN_TASK, "test task")
-            config = {"steps": TEST_STEPS[profile][domain]}
-            if method == "lstoc":
-                config |= {"train_task": TRAIN_TASK[task], "train_steps": LABEL_STEPS[profile][domain]}
-        return RunSpec(self.store, task, method, seed, profile, config)
+def _generalization(task: Task, method: str, profile: str) -> dict[str, Any]:
+    known([method], TRANSFERS, "method")
+    known([task.name], TRAIN_TASK, "test task")
+    budget = {"steps": TEST_STEPS[profile][task.domain]}
+    if method == "lstoc":
+        return budget | {"train_task": TRAIN_TASK[task.name], "train_steps": LABEL_STEPS[profile][task.domain]}
+    return budget | variant(method).config()
 
 
-def cost(spec: RunSpec) -> int:
-    """Time of a run, roughly: long ones start first, so that the cores finish together."""
-    return _STEP_COST[TASKS[spec.task].domain] * (spec.config["steps"] + spec.config.get("train_steps", 0))
+TRAINING = Kind("training", "lstoc_core.study.measure:training", _training)
+"""A policy learns a task by a variant."""
+ACCURACY = Kind("accuracy", "lstoc_core.study.measure:accuracy", _accuracy)
+"""Every algorithm on the same samples; the method is always "offline"."""
+GENERALIZATION = Kind("generalization", "lstoc_core.study.measure:generalization", _generalization)
+"""Labels learned in a training world, used in a test world."""
 
+
+# --- tables and drawings ----------------------------------------------------------------------------------------------
+
+
+def _curves(methods: Sequence[str]) -> Draw:
+    """Success rate over steps."""
+
+    def draw(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
+        from lstoc_core.drawing.curves import draw_curves
+
+        return draw_curves(runs, tasks, methods, seed=seed)
+
+    return draw
+
+
+def _accuracies(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
+    """Accuracy over samples."""
+    from lstoc_core.drawing.curves import draw_accuracy
+
+    return draw_accuracy(runs, tasks, OFFLINE, seed=seed)
+
+
+def _trajectories(methods: Sequence[str], *, paper: bool) -> Draw:
+    """Trajectories until every subgoal is learned."""
+
+    def draw(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
+        from lstoc_core.drawing.curves import draw_trajectories
+
+        return draw_trajectories(runs, tasks, methods, paper=paper, seed=seed)
+
+    return draw
+
+
+def _discoveries(methods: Sequence[str], *, paper: bool = False) -> Tabulate:
+    """Discoveries by task and method, beside the paper's numbers if `paper`."""
+
+    def table(runs: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
+        found = tables.discovery_table(runs, tasks, methods)
+        return found if paper else found.drop(columns="paper")
+
+    return table
+
+
+# --- the experiments --------------------------------------------------------------------------------------------------
 
 _LETTER = NINE[:3]
 _QUICK = (*_LETTER, "office-2", "office-3", "crafter-1")
@@ -172,16 +151,18 @@ _QUICK = (*_LETTER, "office-2", "office-3", "crafter-1")
 EXPERIMENTS: dict[str, Experiment] = {
     "accuracy": Experiment(
         question="How much of the subgoal tree is learned from the same samples?",
-        store="accuracy",
+        kind=ACCURACY,
         plans={
             "smoke": (Plan(("letter-1", "crafter-1"), ("offline",), 1),),
             "quick": (Plan(_LETTER[:2], ("offline",), 3),),
             "paper": (Plan(NINE, ("offline",), 5),),
         },
+        table=tables.accuracy_table,
+        draw=_accuracies,
     ),
     "discovery": Experiment(
         question="How many trajectories does it take until every subgoal is learned?",
-        store="training",
+        kind=TRAINING,
         plans={
             "smoke": (Plan(("letter-2",), ("lstoc", "fixed"), 1),),
             "quick": (Plan(_QUICK, ("lstoc",), 3), Plan(("letter-2",), ("fixed",), 3)),
@@ -191,28 +172,34 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Plan(("letter-2", "office-2"), FORWARD, 5),
             ),
         },
+        table=_discoveries(DISCOVERIES, paper=True),
+        draw=_trajectories(("lstoc", "fixed"), paper=True),
     ),
     "ablation": Experiment(
         question="What does each rule of exploration contribute?",
-        store="training",
+        kind=TRAINING,
         plans={
             "smoke": (Plan(("letter-2",), ("lstoc", "no-rearm"), 1),),
             "quick": (Plan(("letter-2",), ABLATIONS, 3),),
             "paper": (Plan(THREE, ABLATIONS, 5),),
         },
+        table=_discoveries(ABLATIONS),
+        draw=_trajectories(ABLATIONS, paper=False),
     ),
     "robustness": Experiment(
         question="Does it still work with wrong labels, and with pixels that never repeat?",
-        store="training",
+        kind=TRAINING,
         plans={
             "smoke": (Plan(("letter-1",), ("flipped",), 1), Plan(("crafter-1",), ("pixels",), 1)),
             "quick": (Plan(("letter-1",), ("flipped",), 3),),
             "paper": (Plan(_LETTER, ("flipped",), 5), Plan(("crafter-1",), ("pixels",), 3)),
         },
+        table=_discoveries(ROBUSTNESS),
+        draw=_trajectories(ROBUSTNESS, paper=False),
     ),
     "efficiency": Experiment(
         question="How fast is the task solved?",
-        store="training",
+        kind=TRAINING,
         plans={
             "smoke": (Plan(("letter-1",), CURVES, 1), Plan(("office-2", "crafter-1"), ("lstoc",), 1)),
             "quick": (
@@ -221,26 +208,30 @@ EXPERIMENTS: dict[str, Experiment] = {
             ),
             "paper": (Plan(NINE, CURVES, 5),),
         },
+        table=tables.advantage,
+        draw=_curves(CURVES),
     ),
     "generalization": Experiment(
         question="Do the learned labels help on an unseen task in a changed world?",
-        store="generalization",
+        kind=GENERALIZATION,
         plans={
             "smoke": (Plan(tuple(TRAIN_TASK), ("lstoc", "ppo"), 1),),
             "quick": (Plan(tuple(TRAIN_TASK), ("lstoc", "ppo"), 3),),
             "paper": (Plan(tuple(TRAIN_TASK), TRANSFERS, 5),),
         },
+        table=tables.advantage,
+        draw=_curves(TRANSFERS),
     ),
 }
 
 
 def experiment(name: str) -> Experiment:
     """The entry of that name."""
-    _known([name], EXPERIMENTS, "experiment")
+    known([name], EXPERIMENTS, "experiment")
     return EXPERIMENTS[name]
 
 
-def table(name: str, profile: str = SAVED, *, progress: bool = True) -> pd.DataFrame:
+def runs(name: str, profile: str = SAVED, *, progress: bool = True) -> pd.DataFrame:
     """All runs of an experiment in one tidy table; under a profile other than "saved", computed where missing.
 
     Of the committed runs, each task has those of one profile (see `one_profile`). Without any, the table is empty.
@@ -248,21 +239,23 @@ def table(name: str, profile: str = SAVED, *, progress: bool = True) -> pd.DataF
     entry = experiment(name)
     if profile == SAVED:
         try:
-            found = cache.load(entry.store)
+            found = cache.load(entry.kind.name)
         except FileNotFoundError:
             return pd.DataFrame(columns=list(RUN_COLUMNS))
         found = one_profile(found[found.method.isin(entry.methods)])
     else:
-        found = cache.compute(entry.specs(profile), MEASURE, progress=progress, cost=cost)
+        found = cache.compute(entry.specs(profile), entry.kind.measure, progress=progress, cost=cost)
     if "algorithm" in found:  # runs that try several algorithms on the same data
         found = found.assign(method=found.algorithm).drop(columns="algorithm")
     return found.reset_index(drop=True)
 
 
 def compute(names: Iterable[str], profile: str) -> None:
-    """Compute what is missing of several experiments in one go, so that no core waits for the last run of each."""
-    specs = {spec.name: spec for name in names for spec in experiment(name).specs(profile)}
-    cache.compute(sorted(specs.values(), key=cost, reverse=True), MEASURE, cost=cost)
+    """Compute what is missing of several experiments in one pool, so that no core waits for the last run of each."""
+    entries = [experiment(name) for name in names]
+    specs = {spec.name: spec for entry in entries for spec in entry.specs(profile)}
+    functions = {entry.kind.name: entry.kind.measure for entry in entries}
+    cache.compute(sorted(specs.values(), key=cost, reverse=True), functions, cost=cost)
 
 
 def one_profile(table: pd.DataFrame) -> pd.DataFrame:
@@ -275,11 +268,3 @@ def one_profile(table: pd.DataFrame) -> pd.DataFrame:
         best = max(count.index, key=lambda profile: (methods[profile], count[profile], rank[profile]))
         kept.append(of_task[of_task.profile == best])
     return pd.concat(kept) if kept else table
-
-
-def _known(names: Iterable[str], known: Iterable[str], what: str) -> None:
-    known = list(known)
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known) or known
-            raise ExperimentError(f"unknown {what} {name!r}; near: {', '.join(near)}")

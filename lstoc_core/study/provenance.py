@@ -16,10 +16,13 @@ from lstoc_core import paths
 
 PACKAGE = __name__.partition(".")[0]
 PRESENTATION = (
-    "__main__", "cli", "paths", "reproduce", "drawing", "study.cache", "study.executors", "study.provenance",
-    "study.results", "study.stats",
+    "__main__", "cli", "paths", "reproduce", "suggestions", "drawing", "study.cache", "study.executors",
+    "study.experiments", "study.plans", "study.provenance", "study.stats", "study.tables", "study.variants",
 )  # fmt: skip
-"""Modules of this package that cannot change the data of a run: an edit there makes no run stale."""
+"""Modules and packages, below this one, that cannot change the data of a run except through its configuration.
+
+An edit there makes no run stale.
+"""
 
 
 def code_key(module: str) -> str:

@@ -50,24 +50,34 @@ def iqm_interval(
     return Interval(interquartile_mean(np.concatenate(samples), axis=0), low, high)
 
 
+def difference_interval(
+    one: NDArray[np.float64], two: NDArray[np.float64], *, rng: np.random.Generator, repetitions: int = 2_000
+) -> tuple[float, float]:
+    """Bootstrap 95 % interval of the difference of two interquartile means, each sample resampled by itself."""
+    means = [
+        interquartile_mean(sample[rng.integers(len(sample), size=(repetitions, len(sample)))], axis=1)
+        for sample in (one, two)
+    ]
+    low, high = np.quantile(means[0] - means[1], [0.025, 0.975])
+    return float(low), float(high)
+
+
 def wilson(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> Interval:
     """Proportion of successes with Wilson's score interval, which stays in [0, 1] and is honest at 0 and 1.
 
     Without a trial nothing is known: the estimate is NaN and the interval [0, 1].
     """
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
-    if np.any((k < 0) | (k > n)):
-        raise ValueError("successes must lie between 0 and the number of trials")
-    z2 = stats.norm.ppf((1 + confidence) / 2) ** 2
-    with np.errstate(invalid="ignore"):
-        centre = (k + z2 / 2) / (n + z2)
-        half = np.sqrt(z2 * (k * (1 - k / np.maximum(n, 1)) + z2 / 4)) / (n + z2)
-        proportion = np.where(n > 0, k / np.maximum(n, 1), np.nan)
-    return Interval(
-        proportion,
-        np.where(k == 0, 0.0, np.clip(centre - half, 0, 1)),
-        np.where(k == n, 1.0, np.clip(centre + half, 0, 1)),
-    )
+    counts = np.broadcast_arrays(np.asarray(successes, int), np.asarray(trials, int))
+    if np.any((counts[0] < 0) | (counts[0] > counts[1])):
+        raise ValueError(f"{successes!r} successes of {trials!r} trials: give between 0 and the number of trials")
+
+    def interval(k: int, n: int) -> tuple[float, float, float]:
+        if n == 0:
+            return np.nan, 0.0, 1.0
+        bounds = stats.binomtest(int(k), int(n)).proportion_ci(confidence, method="wilson")
+        return k / n, bounds.low, bounds.high
+
+    return Interval(*np.vectorize(interval, otypes=[float] * 3)(*counts))
 
 
 def on_grid(steps: ArrayLike, values: ArrayLike, grid: ArrayLike, *, hold: bool = False) -> NDArray[np.float64]:

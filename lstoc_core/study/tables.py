@@ -1,0 +1,219 @@
+"""From the tidy tables of runs to the tables that are shown, and what runs there are.
+
+Every function takes whatever runs there are, none included. Means over seeds are interquartile means.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import pandas as pd
+
+from lstoc_core.study.cache import RUN_COLUMNS
+from lstoc_core.study.stats import area_under_curve, difference_interval, interquartile_mean, wilson
+from lstoc_core.study.variants import VARIANTS, variant
+
+PAPER_TRAJECTORIES = {
+    ("letter-2", "lstoc"): (18_123, 2_915), ("letter-2", "fixed"): (39_256, 2_567),
+    ("office-2", "lstoc"): (32_195, 5_623), ("office-2", "fixed"): (56_232, 4_621),
+    ("crafter-3", "lstoc"): (33_562, 4_482), ("crafter-3", "fixed"): (50_172, 5_215),
+}  # fmt: skip
+"""The paper's Table subgoal_efficiency_traj: mean and ± of (task, method)."""
+
+
+# --- what there is ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which runs there are of those that a table or figure compares. `str` tells it in words."""
+
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...]
+    seeds: Mapping[tuple[str, str], int]
+    """(task, method) -> number of seeds, where there is at least one."""
+    profiles: Mapping[str, str]
+    """Profiles of each task that has runs, joined by a slash."""
+
+    @property
+    def missing(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of task and method without a run."""
+        return tuple(pair for pair in product(self.tasks, self.methods) if pair not in self.seeds)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Tasks without a run of any of the methods."""
+        return tuple(task for task in self.tasks if {(task, method) for method in self.methods} <= {*self.missing})
+
+    def __bool__(self) -> bool:
+        """Whether every pair of task and method has a run."""
+        return not self.missing
+
+    def __str__(self) -> str:
+        lines = [self._line(task) for task in self.tasks if task not in self.absent]
+        return "\n".join([*lines, *([f"no runs: {', '.join(self.absent)}"] if self.absent else [])])
+
+    def _line(self, task: str) -> str:
+        counts = sorted({self.seeds[task, method] for method in self.methods if (task, method) in self.seeds})
+        seeds = f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+        missing = [variant(method).title for name, method in self.missing if name == task]
+        return f"{task}: {seeds}, profile {self.profiles[task]}" + (
+            f"; no runs of {', '.join(missing)}" * bool(missing)
+        )
+
+
+def coverage(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]) -> Coverage:
+    """Which of the tasks and methods have runs in the table, how many seeds, and from which profile."""
+    some = table[table.task.isin(tasks) & table.method.isin(methods)]
+    counts = some.groupby(["task", "method"]).seed.nunique().items() if len(some) else ()
+    seeds = {(str(task), str(method)): int(count) for (task, method), count in counts}
+    return Coverage(tuple(tasks), tuple(methods), seeds, {task: profiles(_of(table, task)) for task, _ in seeds})
+
+
+def profiles(table: pd.DataFrame) -> str:
+    """The profiles behind a figure, for its footnote."""
+    return "/".join(table.profile.unique()) if len(table) else "none"
+
+
+# --- success rate over steps ------------------------------------------------------------------------------------------
+
+
+def areas(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean success rate of each run over its budget: columns task, method, seed, area."""
+    rows = []
+    for (task, method, seed), run in table.groupby(["task", "method", "seed"], sort=False):
+        area = area_under_curve(run.env_steps, run.success_rate, until=run.budget.iloc[0])
+        rows.append({"task": task, "method": method, "seed": seed, "area": area})
+    return pd.DataFrame(rows, columns=["task", "method", "seed", "area"])
+
+
+def advantage(
+    table: pd.DataFrame, tasks: Iterable[str], better: str = "lstoc", than: str = "ppo", *, seed: int = 0
+) -> pd.DataFrame:
+    """Area under the curve of two methods and its difference with a bootstrap 95 % interval, a row for each task."""
+    area, rows = areas(table), []
+    titles = [variant(method).title for method in (better, than)]
+    for task in tasks:
+        one, two = (area[(area.task == task) & (area.method == method)].area.to_numpy() for method in (better, than))
+        if not (len(one) and len(two)):
+            continue
+        low, high = difference_interval(one, two, rng=np.random.default_rng(seed))
+        iqm = [float(interquartile_mean(each)) for each in (one, two)]
+        row = {"task": task, titles[0]: iqm[0], titles[1]: iqm[1], "difference": iqm[0] - iqm[1]}
+        rows.append(row | {"low": low, "high": high, "seeds": min(len(one), len(two))})
+    columns = ["task", titles[0], titles[1], "difference", "low", "high", "seeds"]
+    return pd.DataFrame(rows, columns=columns).round(3)
+
+
+# --- accuracy of subgoal learning -------------------------------------------------------------------------------------
+
+
+def accuracy_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
+    """On all samples of each run: accuracy, key states found in any order, runs that are exact; per task and method."""
+    rows = []
+    for task in tasks:
+        of_task = _of(table, task)
+        for method in [m for m in VARIANTS if len(of_task) and (of_task.method == m).any()]:
+            runs = of_task[(of_task.method == method) & (of_task.samples == of_task.samples.max())]
+            rows.append(
+                {
+                    "task": task,
+                    "method": variant(method).title,
+                    "accuracy": float(interquartile_mean(runs.accuracy)),
+                    "key states": float(interquartile_mean(runs.key_states)),
+                    "exact": f"{int(runs.exact.sum())} of {len(runs)}",
+                    "samples": int(runs.samples.iloc[0]),
+                    "successes": int(runs.positives.median()),
+                }
+            )
+    columns = ["task", "method", "accuracy", "key states", "exact", "samples", "successes"]
+    return pd.DataFrame(rows, columns=columns).round(2)
+
+
+# --- discoveries ------------------------------------------------------------------------------------------------------
+
+
+def discoveries(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each run that discovers subgoals: what it found and when."""
+    if "finished" not in table:
+        return pd.DataFrame(columns=[*RUN_COLUMNS, "finished", "exact", "stopped_wrong", "trajectories"])
+    return table[table.finished.notna()].groupby(list(RUN_COLUMNS), sort=False).last().reset_index()
+
+
+def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[str]) -> pd.DataFrame:
+    """Per task and method: how many runs are exact, finished, wrong at their stop; trajectories, ours and paper's.
+
+    trajectories: median and range at the method's own stop, over the runs that came to one. first right: median when
+    the answer first was the truth. low, high: Wilson's 95 % interval of the share of exact runs. key states: share of
+    the true ones in the last answer, mean over runs.
+    """
+    runs, rows = discoveries(table), []
+    for task in tasks:
+        for method in methods:
+            some = runs[(runs.task == task) & (runs.method == method)]
+            if some.empty:
+                continue
+            ended = some[some.finished.astype(bool)]
+            share = wilson(some.exact.sum(), len(some))
+            mean, spread = PAPER_TRAJECTORIES.get((task, method), (None, None))
+            rows.append(
+                {
+                    "task": task,
+                    "method": variant(method).title,
+                    "exact": f"{int(some.exact.sum())} of {len(some)}",
+                    "low": round(float(share.low), 2),
+                    "high": round(float(share.high), 2),
+                    "finished": len(ended),
+                    "stopped wrong": int(some.stopped_wrong.sum()),
+                    "key states": round(float(some.found.mean()), 2),
+                    "trajectories": _median_and_range(ended.trajectories),
+                    "first right": _median_and_range(some.first_right_trajectories.dropna()),
+                    "paper": f"{mean:,} ± {spread:,}" if mean else "",
+                }
+            )
+    counts = ["exact", "low", "high", "finished", "stopped wrong", "key states", "trajectories", "first right"]
+    return pd.DataFrame(rows, columns=["task", "method", *counts, "paper"])
+
+
+# --- solving ----------------------------------------------------------------------------------------------------------
+
+
+def solved_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[str]) -> pd.DataFrame:
+    """Per task and method: in how many runs the task was solved, and after how many steps: median and range."""
+    rows = []
+    for task, method in product(tasks, methods):
+        runs = _of(table, task)
+        last = runs[runs.method == method].groupby("seed").last() if len(runs) else runs
+        if last.empty:
+            continue
+        solved = last[last.solved.astype(bool)]
+        share = f"{len(solved)} of {len(last)}"
+        rows.append((task, variant(method).title, share, _median_and_range(solved.env_steps), int(last.budget.max())))
+    return pd.DataFrame(rows, columns=["task", "method", "solved", "steps", "budget"])
+
+
+# --- labels -----------------------------------------------------------------------------------------------------------
+
+
+def label_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Per test task: runs that learned labels, steps they took to it, worst precision and recall of a label."""
+    columns = ["task", "labels learned", "steps to learn them", "precision", "recall"]
+    if "labels_learned" not in table:
+        return pd.DataFrame(columns=columns)
+    rows = []
+    for task, some in table[table.labels_learned.notna()].groupby(["task", "seed"]).last().groupby("task"):
+        worst = [some[name].min() if name in some else np.nan for name in ("label_precision", "label_recall")]
+        learned = f"{int(some.labels_learned.sum())} of {len(some)}"
+        rows.append((task, learned, _median_and_range(some.train_steps), *worst))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _median_and_range(values: pd.Series) -> str:
+    if values.empty:
+        return "–"
+    return f"{int(values.median()):,} ({int(values.min()):,} to {int(values.max()):,})"
+
+
+def _of(table: pd.DataFrame, task: str) -> pd.DataFrame:
+    return table[table.task == task]
