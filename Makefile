@@ -1,5 +1,6 @@
 # One virtual environment in .venv, made once from requirements.lock; every target brings it up to date first.
-PYTHON  ?= python3.11
+PYTHON  ?= $(shell for p in python3.11 python3; do $$p -c $(RECENT) 2>/dev/null && echo $$p && break; done)
+RECENT  := 'import sys; sys.exit(sys.version_info < (3, 11))'
 PROFILE ?= quick
 ARGS    ?=
 
@@ -19,8 +20,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-$(READY): requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+$(BIN)/python:
+	@$(or $(PYTHON),false) -c $(RECENT) || { \
+	  echo "Python 3.11 or later is needed$(if $(PYTHON),; $(PYTHON) is not): make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+$(READY): requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing requirements.lock into .venv (once)"
 	@$(BIN)/pip install --quiet --no-compile -r requirements.lock
 	@$(BIN)/pip install --quiet --no-compile --no-deps --editable .
@@ -54,10 +59,11 @@ notebooks: $(READY) ## Execute the notebooks in place with their default paramet
 	  --ClearMetadataPreprocessor.enabled=True --ClearMetadataPreprocessor.preserve_cell_metadata_mask="{'tags'}" \
 	  --ClearMetadataPreprocessor.preserve_nb_metadata_mask="{'kernelspec', 'language_info'}" notebooks/*.ipynb
 
-lint: $(READY) ## Style and types
+lint: $(READY) ## Style, types, and the rings: who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 clean: ## Remove what commands made, except .venv, data/ and figures/
 	rm -rf build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

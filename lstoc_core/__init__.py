@@ -5,42 +5,72 @@
     d = lstoc.discover(lstoc.TASKS["letter-1"], seed=0)
     d.tree.draw()
 
-Names are imported on first use, so that `import lstoc_core` is quick and worlds can be used without torch.
+Names are imported on first use, so that `import lstoc_core` is quick and worlds can be used without torch. Editors and
+type checkers read the imports below `TYPE_CHECKING`; a test keeps both lists equal.
 """
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-_HOME = {
-    "Formula": "logic", "FormulaError": "logic", "FSM": "logic", "parse": "logic",
-    "TASKS": "worlds.tasks", "Task": "worlds.tasks", "TaskError": "worlds.tasks", "make_task": "worlds.tasks",
-    "World": "worlds", "make_vec": "worlds", "compile_world": "worlds",
-    "InternedVectorEnv": "trajectories.interned", "TrajectoryStore": "trajectories",
-    "PPO": "policies.ppo", "PPOConfig": "policies.ppo", "RewardConfig": "policies.rewards",
-    "SubgoalTree": "discovery.tree",
-    "Labeling": "labeling", "LabelingError": "labeling", "label": "labeling", "predict": "labeling",
-    "LabelingFunction": "labeling.recognizer",
-    "Discovery": "loop", "KeyState": "loop", "LSTOCConfig": "loop", "discover": "loop", "score": "scoring",
-}  # fmt: skip
-__all__ = sorted(_HOME)
+from lstoc_core.worlds.domains import register_environments
+
 __version__ = "0.1.0"
 
+if TYPE_CHECKING:
+    from lstoc_core.config import LSTOCConfig as LSTOCConfig
+    from lstoc_core.discovery.tree import SubgoalTree as SubgoalTree
+    from lstoc_core.labeling import Labeling as Labeling
+    from lstoc_core.labeling import LabelingError as LabelingError
+    from lstoc_core.labeling import label as label
+    from lstoc_core.labeling import predict as predict
+    from lstoc_core.labeling.recognizer import LabelingFunction as LabelingFunction
+    from lstoc_core.logic import FSM as FSM
+    from lstoc_core.logic import Formula as Formula
+    from lstoc_core.logic import FormulaError as FormulaError
+    from lstoc_core.logic import parse as parse
+    from lstoc_core.loop import Discovery as Discovery
+    from lstoc_core.loop import KeyState as KeyState
+    from lstoc_core.loop import discover as discover
+    from lstoc_core.policies.ppo import PPO as PPO
+    from lstoc_core.policies.ppo import PPOConfig as PPOConfig
+    from lstoc_core.policies.rewards import RewardConfig as RewardConfig
+    from lstoc_core.scoring import score as score
+    from lstoc_core.trajectories import TrajectoryStore as TrajectoryStore
+    from lstoc_core.trajectories.interned import InternedVectorEnv as InternedVectorEnv
+    from lstoc_core.worlds import World as World
+    from lstoc_core.worlds import compile_world as compile_world
+    from lstoc_core.worlds import make_vec as make_vec
+    from lstoc_core.worlds.tasks import TASKS as TASKS
+    from lstoc_core.worlds.tasks import Task as Task
+    from lstoc_core.worlds.tasks import TaskError as TaskError
+    from lstoc_core.worlds.tasks import make_task as make_task
+else:
+    import importlib
 
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"lstoc_core.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'lstoc_core' has no attribute {name!r}")
+    _HOME = {
+        "config": ("LSTOCConfig",),
+        "discovery.tree": ("SubgoalTree",),
+        "labeling": ("Labeling", "LabelingError", "label", "predict"),
+        "labeling.recognizer": ("LabelingFunction",),
+        "logic": ("FSM", "Formula", "FormulaError", "parse"),
+        "loop": ("Discovery", "KeyState", "discover"),
+        "policies.ppo": ("PPO", "PPOConfig"),
+        "policies.rewards": ("RewardConfig",),
+        "scoring": ("score",),
+        "trajectories": ("TrajectoryStore",),
+        "trajectories.interned": ("InternedVectorEnv",),
+        "worlds": ("World", "compile_world", "make_vec"),
+        "worlds.tasks": ("TASKS", "Task", "TaskError", "make_task"),
+    }
+    _MODULE = {name: f"lstoc_core.{module}" for module, names in _HOME.items() for name in names}
+    __all__ = sorted(_MODULE)
+
+    def __getattr__(name):
+        if name in _MODULE:
+            return getattr(importlib.import_module(_MODULE[name]), name)
+        raise AttributeError(f"module 'lstoc_core' has no attribute {name!r}")
+
+    def __dir__():
+        return sorted([*globals(), *_MODULE])
 
 
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
-
-
-def _register_environments() -> None:
-    from gymnasium.envs.registration import register
-
-    for domain in ("Letter", "Office", "Crafter", "Robot", "Rooms"):
-        register(f"lstoc/{domain}-v0", entry_point="lstoc_core.worlds:make_env", kwargs={"domain": domain.lower()})
-
-
-_register_environments()
+register_environments()

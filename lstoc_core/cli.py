@@ -1,11 +1,11 @@
 """The command line: `python -m lstoc_core {reproduce,run,discover,label,bench,tasks}`, also installed as `lstoc`.
 
-Exit codes: 0 done, 1 a run failed, 2 the command cannot be understood (nothing was run). What is heavy to import is
-imported by the command that needs it, so that `--help` comes at once.
+Exit codes: 0 done, 1 a run failed, 2 the command makes no sense or misses something to run with (nothing was run). Each
+command imports what it needs, and prints before it imports something slow.
 """
 
 import ast
-import difflib
+import csv
 import json
 import math
 import os
@@ -19,7 +19,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from lstoc_core import paths
-from lstoc_core.study.executors import ONE_THREAD
+from lstoc_core.suggestions import unknown
 
 app = tyro.extras.SubcommandApp()
 
@@ -75,27 +75,28 @@ def run(
 
     Args:
         experiment: accuracy, discovery, ablation, robustness, efficiency or generalization.
-        profile: The budgets: smoke: none; quick: small; paper: the paper's.
+        profile: Budgets. smoke: to see that it runs; quick: small; paper: the paper's.
         tasks: Only these; with all methods of the experiment, whatever the profile leaves out.
         methods: Only these, on all tasks of the profile or those given.
         seeds: Only these; default: the profile's.
         workers: Processes to compute with; default: one for each core.
         scheduler: Address of a dask cluster (tcp://host:port) to compute on instead.
-        keep_stale: Keep finished runs although the code has changed since.
+        keep_stale: Keep finished runs of older code.
         save: Copy all finished runs of the profile to data/runs, to be committed; old ones there are replaced.
     """
     from lstoc_core.study import cache, experiments
+    from lstoc_core.study.variants import ExperimentError
 
     try:
         entry = experiments.experiment(experiment)
         specs = entry.specs(profile, tasks=tasks, methods=methods, seeds=seeds)
-    except experiments.ExperimentError as error:
+    except ExperimentError as error:
         raise CommandError(str(error)) from error
     code = 0
     try:
         cache.compute(
             specs,
-            experiments.MEASURE,
+            entry.kind.measure,
             workers=workers,
             scheduler=scheduler,
             keep_stale=keep_stale,
@@ -104,12 +105,12 @@ def run(
     except cache.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1
-    done = cache.manifests(entry.store, profile).groupby(["task", "method"])
+    done = cache.manifests(entry.kind.name, profile).groupby(["task", "method"])
     print(done.agg(seeds=("seed", "nunique"), seconds=("wall_time", "mean")).round(1).to_string())
-    print(f"{len(specs)} runs of {experiment} asked for; they are in {cache.directory(profile) / entry.store}")
+    print(f"{len(specs)} runs of {experiment} asked for; they are in {cache.directory(profile) / entry.kind.name}")
     if save:
-        written = cache.promote(profile, entry.store, replace=True)
-        print(f"{len(written) // 2} runs copied to {cache.directory('saved') / profile / entry.store}")
+        written = cache.promote(profile, entry.kind.name, replace=True)
+        print(f"{len(written) // 2} runs copied to {cache.directory('saved') / profile / entry.kind.name}")
     return code
 
 
@@ -136,8 +137,10 @@ def discover(
         save: Write the result and its history there, as JSON.
         progress: Show a progress bar.
     """
+    from lstoc_core.study.executors import ONE_THREAD
+
     chosen = _task(task)
-    os.environ.update(ONE_THREAD)
+    os.environ.update(ONE_THREAD)  # before torch is imported
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
 
@@ -150,8 +153,9 @@ def discover(
     if not found.finished:
         print(f"  not finished: {found.missing}")
     elif method == "guided":
-        print("  proved: no other answer of this structure agrees with all trajectories")
-    print(f"  {found.trajectories:,} trajectories, {found.positives:,} of them successful; {found.env_steps:,} steps")
+        print("  proved: exactly one assignment of symbols to states is consistent with every episode's outcome")
+    counts = f"{found.num_trajectories:,} trajectories, {found.num_positives:,} of them successful"
+    print(f"  {counts}; {found.env_steps:,} steps")
     if solve:
         print(f"  success rate of the policy {found.success_rate:.0%}")
     print(f"  exact: {marks.exact}; key states found: {marks.found:.0%}; names correct: {marks.labels_correct}")
@@ -163,6 +167,7 @@ def discover(
             "names": names,
             "observations": {key.index: key.observation_id for key in found.key_states},
             "score": asdict(marks),
+            "missing": str(found.missing),
             **{name: getattr(found, name) for name in _SAVED},
         }
         save.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +176,7 @@ def discover(
     return 0 if marks.exact else 1
 
 
-_SAVED = ("method", "seed", "finished", "missing", "trajectories", "positives", "env_steps", "success_rate", "history")
+_SAVED = ("method", "seed", "finished", "num_trajectories", "num_positives", "env_steps", "success_rate", "history")
 
 
 @app.command
@@ -184,8 +189,6 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
         sequences: Each one a string of key-state indices, separated by spaces or commas.
         formula: Temporal logic formula over the symbols.
     """
-    from lstoc_core.labeling import LabelingError
-    from lstoc_core.labeling import label as solve
     from lstoc_core.logic import FormulaError, parse
 
     try:
@@ -198,6 +201,10 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
         fsm = parse(formula).fsm()
     except FormulaError as error:
         raise CommandError(str(error)) from error
+    print(f"{formula}: {len(fsm.symbols)} symbols, {len(indices)} sequences", flush=True)
+    from lstoc_core.labeling import LabelingError
+    from lstoc_core.labeling import label as solve
+
     try:
         print(solve(indices, fsm))
     except LabelingError as error:
@@ -214,9 +221,11 @@ def bench(names: Positional[tuple[str, ...]] = (), quick: bool = False) -> int:
         names: Names of benchmarks, like envs for benchmarks/bench_envs.py.
         quick: Smaller sizes: to see that they work, not to quote numbers.
     """
+    paths.require_checkout("lstoc bench")
     known = {file.stem.removeprefix("bench_"): file for file in sorted((paths.ROOT / "benchmarks").glob("bench_*.py"))}
     for name in names:
-        _known(name, known, "benchmark")
+        if name not in known:
+            raise CommandError(unknown("benchmark", name, known))
     failed = []
     for name in names or known:
         print(f"== {name}", flush=True)
@@ -229,21 +238,28 @@ def bench(names: Positional[tuple[str, ...]] = (), quick: bool = False) -> int:
 
 @app.command
 def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
-    """List the tasks: formula, size, horizon, shortest solution, and how often a random walk succeeds.
+    """List the tasks: formula, horizon, shortest solution (both in steps), and how often a random walk succeeds.
 
     Args:
-        measure: Measure again and write data/tasks.csv, instead of showing what it says.
+        measure: Measure the random walk again and write data/tasks.csv.
         episodes: Random-walk episodes for each task, when measuring.
         seed: Seed of the random walks.
     """
-    import pandas as pd
-
     file = paths.DATA / "tasks.csv"
     if measure:
+        paths.require_checkout("lstoc tasks --measure")
         from lstoc_core.study.facts import task_table
 
         task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
-    print(pd.read_csv(file).to_string(index=False))
+    line = "{:18} {:8} {:16} {:>7} {:>8} {:>11}"
+    print(line.format("task", "domain", "formula", "horizon", "shortest", "random walk"), flush=True)
+    from lstoc_core.worlds.tasks import TASKS
+
+    rates = _random_walks(file)
+    for task in TASKS.values():
+        rate = f"{rates[task.name]:.2%}" if task.name in rates else "-"
+        formula, shortest = str(task.formula), task.shortest_solution
+        print(line.format(task.name, task.domain, formula, task.horizon, shortest, rate), flush=True)
     return 0
 
 
@@ -252,7 +268,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         code = app.cli(prog="lstoc", description=__doc__.partition("\n")[0], args=args)
         sys.stdout.flush()
-    except CommandError as error:
+    except (CommandError, paths.NoCheckout) as error:
         print(f"lstoc: {error}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
@@ -273,10 +289,12 @@ def _task(name: str) -> Any:
         raise CommandError(str(error)) from error
 
 
-def _known(name: str, known: Any, what: str) -> None:
-    if name not in known:
-        near = difflib.get_close_matches(name, known) or sorted(known)
-        raise CommandError(f"unknown {what} {name!r}; near: {', '.join(near)}")
+def _random_walks(file: Path) -> dict[str, float]:
+    """Task -> measured success rate of a random walk; empty where nothing was measured (outside a checkout)."""
+    if not file.is_file():
+        return {}
+    with file.open(newline="") as lines:
+        return {row["task"]: int(row["random_successes"]) / int(row["episodes"]) for row in csv.DictReader(lines)}
 
 
 def _literal(text: str) -> Any:

@@ -1,4 +1,8 @@
-"""Where things are: the repository's directories, found from this file, never from the caller's."""
+"""Where things are: the directories of a checkout of the repository, found from this file, never from the caller's.
+
+The installed package has no repository around it: `checkout` is then False, and what needs the repository's files asks
+`require_checkout`.
+"""
 
 import os
 from pathlib import Path
@@ -10,8 +14,26 @@ BUILD = ROOT / "build"
 """Everything a command may delete and make again; ignored by git."""
 
 
+class NoCheckout(RuntimeError):
+    """Something needs files of the repository, but the package is installed without them."""
+
+
+def checkout() -> bool:
+    """Whether the package lies in a checkout of the repository."""
+    return (ROOT / "pyproject.toml").is_file()
+
+
+def require_checkout(what: str) -> None:
+    """NoCheckout, with the remedy, unless the package lies in a checkout; what: the subject of the sentence."""
+    if not checkout():
+        raise NoCheckout(
+            f"{what} needs a checkout of the repository: clone it and install with `pip install --editable .`"
+        )
+
+
 def figures() -> Path:
-    """Directory figures are written to: `figures/`, unless LSTOC_FIGURES names another."""
-    directory = Path(os.environ.get("LSTOC_FIGURES", ROOT / "figures"))
+    """Directory figures are written to: LSTOC_FIGURES if set, else `figures/` of the checkout or the caller's."""
+    default = ROOT / "figures" if checkout() else Path("figures")
+    directory = Path(os.environ.get("LSTOC_FIGURES", default))
     directory.mkdir(parents=True, exist_ok=True)
     return directory

@@ -30,7 +30,8 @@ def test_help_needs_nothing_heavy():
     """The real process: `--help` names the commands and has imported neither torch nor pandas nor matplotlib."""
     check = (
         "import sys\nfrom lstoc_core import cli\ntry:\n    cli.main(['--help'])\n"
-        "finally:\n    print({'torch', 'pandas', 'matplotlib', 'papermill', 'cvxpy'} & set(sys.modules))"
+        "finally:\n    heavy = {'torch', 'pandas', 'matplotlib', 'papermill', 'cvxpy', 'scipy', 'crafter'}\n"
+        "    print(heavy & set(sys.modules))"
     )
     result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert all(command in result.stdout for command in COMMANDS)
@@ -45,11 +46,11 @@ def test_help_needs_nothing_heavy():
         (["label", "0 x", "--formula", "a;b"], "like '0 1 3'"),
         (["label", "--formula", "a;b"], "at least one sequence"),
         (["label", " ", "--formula", "a;b"], "at least one sequence"),
-        (["bench", "env"], "near: envs"),
-        (["run", "acuracy"], "near: accuracy"),
+        (["bench", "env"], "did you mean envs"),
+        (["run", "acuracy"], "accuracy"),
         (["run", "ablation", "--tasks", "letter-9"], "unknown task 'letter-9'"),
-        (["run", "ablation", "--methods", "no-rerm"], "near: no-rearm"),
-        (["reproduce", "--only", "no-such-figure"], "no notebook or figure is called 'no-such-figure'"),
+        (["run", "ablation", "--methods", "no-rerm"], "no-rearm"),
+        (["reproduce", "--only", "no-such-figure"], "unknown notebook or figure 'no-such-figure'"),
         (["reproduce", "--profile", "fast"], "fast"),
         (["no-such-command"], "no-such-command"),
         (["discover"], "required"),
@@ -79,8 +80,19 @@ def test_label_says_which_sequence_fits_nothing(capsys):
 def test_tasks_prints_what_was_measured(capsys):
     code, out, _ = run(capsys, "tasks")
     assert code == 0
-    assert "letter-1" in out
-    assert "a;b;c" in out
+    first = next(line.split() for line in out.splitlines() if line.startswith("letter-1"))
+    assert first == ["letter-1", "letter", "a;b;c", "200", "14", "16.23%"]
+
+
+def test_label_prints_before_it_solves():
+    """The first line comes before cvxpy is imported: a first sign of life at once."""
+    check = (
+        "import sys\nfrom lstoc_core import cli\nseen = []\n"
+        "def note(*line, **options):\n    seen.append('cvxpy' in sys.modules)\n"
+        "cli.print = note\ntry:\n    cli.main(['label', '0 1', '--formula', 'a;b'])\nfinally:\n    print(seen)"
+    )
+    result = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[False, True]"
 
 
 def test_tasks_measures_again(capsys, tmp_path, monkeypatch):
@@ -90,6 +102,7 @@ def test_tasks_measures_again(capsys, tmp_path, monkeypatch):
     table = pd.read_csv(tmp_path / "tasks.csv")
     assert set(table.episodes) == {20}
     assert all(name in out for name in table.task)
+    assert f"{table.random_successes[0] / 20:.2%}" in out
 
 
 def test_discover_prints_and_saves_what_it_found(capsys, tmp_path):
@@ -116,6 +129,9 @@ def test_discover_that_runs_out_of_steps_ends_with_1(capsys):
 
 def test_bench_runs_the_named_file_and_reports_failure(capfd, tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
+    code, _, err = run(capfd, "bench")
+    assert (code, "needs a checkout" in err) == (2, True)
+    (tmp_path / "pyproject.toml").touch()
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks/bench_good.py").write_text("import sys; print('arguments', sys.argv[1:])")
     (tmp_path / "benchmarks/bench_bad.py").write_text("raise SystemExit(3)")

@@ -14,18 +14,24 @@ differ from the page, each because the page cannot be meant as printed:
 
 For a given v the u's are a unit flow in a layered graph with 0/1 capacities, so they may be continuous: only the
 |Ŝ_K|·|G| mapping variables are integer. `possible_names` removes names that no mapping can use before that.
+
+cvxpy takes a second to import, so it is imported where a program is built or solved.
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
-from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
 from numpy.typing import NDArray
 
 from lstoc_core.logic import FSM
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+    import scipy.sparse as sp
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.intp]
@@ -44,8 +50,8 @@ class Sequences:
     accepting: tuple[int, ...]
 
     @classmethod
-    def of(cls, words: Sequence[Sequence[int]], fsm: FSM, keys: Sequence[int], symbols: Sequence[str]) -> "Sequences":
-        """Key states and symbols become their places in `keys` and `symbols`; edges of other symbols lead nowhere."""
+    def of(cls, words: Sequence[Sequence[int]], fsm: FSM, keys: Sequence[int], symbols: Sequence[str]) -> Sequences:
+        """The same with indices into `keys` and `symbols`; edges that carry another symbol are left out."""
         row, column = {key: i for i, key in enumerate(keys)}, {symbol: i for i, symbol in enumerate(symbols)}
         state = {name: i for i, name in enumerate(fsm.states)}
         return cls(
@@ -58,10 +64,10 @@ class Sequences:
 
 
 class LabelingProgram:
-    """The program for a number of tasks over the same key states and symbols, with cuts that can be added.
+    """The program of one or more tasks over the same key states and symbols; no-good cuts can be added.
 
-    `allowed` (bool [keys, symbols]) says which names are open, `required` which are given; `many` lets several key
-    states carry one symbol.
+    allowed: bool [keys, symbols], the names a key state may carry. required: bool [keys, symbols], names that are
+    given. many: several key states may carry one symbol.
     """
 
     def __init__(
@@ -75,6 +81,8 @@ class LabelingProgram:
         solver: str = "HIGHS",
         seed: int = 0,
     ):
+        import cvxpy as cp
+
         self.solver, self.options = solver, {"random_seed": seed, "threads": 1} if solver == cp.HIGHS else {}
         self.allowed = cp.Parameter(allowed.shape, value=allowed.astype(float))
         self.v = v = cp.Variable(allowed.shape, boolean=True)
@@ -91,6 +99,8 @@ class LabelingProgram:
 
     def _make_room(self, cuts: int) -> None:
         """(Re)build the problem with room for this many cuts: parameters, so that solving again compiles nothing."""
+        import cvxpy as cp
+
         self.cuts, self.used = np.zeros((cuts, self.v.size)), 0
         self._cuts = cp.Parameter(self.cuts.shape)
         self._most = cp.Parameter(cuts)
@@ -108,7 +118,9 @@ class LabelingProgram:
         self.used += 1
 
     def solve(self) -> list[tuple[int, int]] | None:
-        """The pairs of an optimal mapping, None when there is none; only these two answers of a solver count."""
+        """The pairs of an optimal mapping, None when there is none; any other status of the solver is an error."""
+        import cvxpy as cp
+
         self._cuts.value, self._most.value = self.cuts, np.maximum(self.cuts.sum(axis=1) - 1, 0)
         self.problem.solve(solver=self.solver, **self.options)
         if self.problem.status == cp.INFEASIBLE:
@@ -119,17 +131,22 @@ class LabelingProgram:
 
 
 def mip_solvers() -> tuple[str, ...]:
-    """Installed solvers that can solve the program."""
+    """Names of the installed solvers that can solve the program, sorted."""
+    from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
+
     return tuple(sorted(INSTALLED_MI_SOLVERS))
 
 
 def _runs(task: Sequences, v: cp.Variable, allowed: Bools, as_printed: bool) -> list[cp.Constraint]:
     """label0, 1, 2, 5 and 6: every word of the task has a run u through the FSM that v permits.
 
-    An element is one visit (m, n), numbered through all words; a step is an edge i -l-> j or waiting in i (l = -1).
-    There is a u for each element and step that can lie on an accepting run: state i is not further from the start than
-    elements came before, an accepting state is not further from j than elements are left, and the name is allowed.
+    An element is one visit (m, n), numbered through all words. A step is an edge i -l-> j, or waiting in i (l = -1).
+    An element and a step get a u only if they can lie on an accepting run: i can be reached with the elements before,
+    acceptance can be reached from j with the elements left, and the key state may carry symbol l.
     """
+    import cvxpy as cp
+    import scipy.sparse as sp
+
     lengths = np.array([len(word) for word in task.words])
     key = np.array([k for word in task.words for k in word])
     word = np.repeat(np.arange(len(lengths)), lengths)
@@ -191,10 +208,11 @@ def possible_names(
 ) -> Bools:
     """Of the allowed names those that may occur in a mapping, bool [keys, symbols]; no mapping is lost.
 
-    Probing: assume a name, close what label3 and label4 then close, and see whether every word still has a run when the
-    other key states may be anything that is open. First each name alone; then key state by key state, all ways to name
-    the first n of them that survive, as long as these are at most `most_probes`. (The linear relaxation is weak here,
-    since the flow of a word may be spread over all names; this is not. Measured in benchmarks/bench_labeling.py.)
+    Probing: assume that a key state carries a symbol, and exclude the names that label3 and label4 then forbid. The
+    assumption survives if every word still has a run while the other key states may carry any open name. First every
+    name is probed alone; then partial mappings are extended key state by key state, as long as there are at most
+    `most_probes` of them. This prunes more than the linear relaxation, which spreads a word's flow over all names
+    (measured in benchmarks/bench_labeling.py).
     """
     while True:
         pairs = np.argwhere(allowed)
@@ -213,7 +231,7 @@ def possible_names(
 
 
 def _order(tasks: Sequence[Sequences], num_keys: int) -> list[int]:
-    """Key states in the order to try: each the one that shares most words with those before it."""
+    """Key states in the order to probe: the next one shares the most words with those before it."""
     words = [set(word) for task in tasks for word in task.words]
     order: list[int] = []
     while len(order) < num_keys:
@@ -234,7 +252,7 @@ def _assume(allowed: Bools, key: int, symbol: int | None, many: bool) -> Bools:
 
 
 def _survivors(tasks: Sequence[Sequences], probes: Sequence[Bools]) -> Bools:
-    """For each probe (the open names): whether there can be a key state for each symbol and a run for each word."""
+    """bool [probes]: whether the open names of a probe leave a key state for each symbol and a run for each word."""
     if not len(probes):
         return np.zeros(0, bool)
     open_ = np.array(probes)
@@ -263,7 +281,10 @@ def have_runs(task: Sequences, open_: Bools) -> Bools:
 
 
 def _finished(task: Sequences, open_: Bools, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The words that can end in an accepting state, [probes, words / 64]; masks: who visits which key when."""
+    """The words that can end in an accepting state, as bits [probes, words / 64].
+
+    masks: bits [elements, keys, words / 64], set where a word's element visits the key state.
+    """
     reached = np.zeros((task.num_states, len(open_), masks.shape[-1]), np.uint64)  # the words that can be in a state
     reached[task.initial] = np.iinfo(np.uint64).max
     for mask in masks:
@@ -273,4 +294,5 @@ def _finished(task: Sequences, open_: Bools, masks: NDArray[np.uint64]) -> NDArr
         before = reached.copy()
         for i, g, j in task.edges:
             reached[j] |= before[i] & steps[g]
-    return np.bitwise_or.reduce(reached[list(task.accepting)], axis=0)
+    finished: NDArray[np.uint64] = np.bitwise_or.reduce(reached[list(task.accepting)], axis=0)
+    return finished

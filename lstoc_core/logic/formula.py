@@ -7,10 +7,13 @@ A formula says which places must be visited, and in which order (the paper's Sec
     f.minimal_sequences()                      # (("c", "b", "d"), ("c", "w", "d"))
     f.fsm().automorphisms()                    # b and w can be swapped: their names cannot be learned
 
-Three facts carry the whole file. Every place carries at most one symbol, so a formula is nothing but a finite set of
-*satisfying sequences*; a trace satisfies it when its first place does not carry the sequence's first symbol and the
-rest contains the sequence as a subsequence; and `;` shares the middle place, so a sequence never repeats a symbol
-immediately (`a;a` would need a place that carries `a` and does not).
+Three facts carry the whole file:
+
+* Every place carries at most one symbol, so a formula is a finite set of *satisfying sequences* of symbols.
+* A trace satisfies the formula if it contains a satisfying sequence as a subsequence, its first place left out, and if
+  that first place does not carry the sequence's first symbol.
+* `;` shares the middle place, so no satisfying sequence repeats a symbol immediately: `a;a` would need a place that
+  carries `a` and does not.
 """
 
 import re
@@ -30,7 +33,7 @@ __all__ = ["FSM", "DeterministicTable", "Formula", "FormulaError", "parse"]
 
 
 class FormulaError(ValueError):
-    """A formula that cannot be read or never be satisfied; the message marks the place in the text.
+    """A formula that cannot be parsed or can never be satisfied; the message marks the place in the text.
 
     Attributes: `text`, `reason` in plain words, and `position` (index into text; None when the whole text is meant).
     """
@@ -104,7 +107,7 @@ _GRAMMAR = r"""
 """
 
 
-class _Build(Transformer):
+class _Build(Transformer[Token, Node]):
     """Turns the parser's reductions into nodes, bottom up."""
 
     def SYMBOL(self, token: Token) -> Node:
@@ -229,7 +232,7 @@ class Formula:
     def minimal_sequences(self) -> tuple[Word, ...]:
         """The satisfying sequences that contain no other one as a subsequence, sorted.
 
-        Only these can be told from the labels of trajectories: who completes a longer one has completed a minimal one.
+        Only these can be learned from labels: a trace that contains a longer sequence contains a minimal one, too.
         """
         return self.fsm().minimal_sequences()
 
@@ -243,10 +246,11 @@ class Formula:
 
 
 class _Satisfaction:
-    """The satisfaction relation on one trace: from which places, to which places, a subformula is satisfied.
+    """The satisfaction relation on one trace: between which places a subformula is satisfied.
 
-    Of a set of start places only two matter: the earliest, and the earliest that carries another symbol (it serves the
-    subformulas whose first symbol the very earliest carries). So there are few distinct questions, each answered once.
+    Of a set of start places only two are decisive: the earliest, and the earliest that carries another symbol. The
+    second one serves subformulas that begin with the symbol of the first. So the distinct questions are few, and each
+    is answered once.
     """
 
     def __init__(self, trace: list[str | None]):
@@ -257,7 +261,7 @@ class _Satisfaction:
             self.places[symbol].append(index)
 
     def ends(self, node: Node, starts: tuple[int, ...] | None = None) -> tuple[int, ...]:
-        """The (one or two) decisive last places of those parts of the trace from `starts` on that satisfy the node."""
+        """The decisive last places (at most two) of the parts of the trace from `starts` on that satisfy the node."""
         starts = (0,) * bool(self.trace) if starts is None else starts
         if not starts:
             return ()
@@ -365,7 +369,7 @@ def _twins(edges: set[Edge]) -> dict[int, int]:
 
 
 def _numbered(edges: set[Edge], accepting: set[int], symbols: Word) -> FSM:
-    """The FSM with states 0, 1, … from left to right, and from the alphabetically first edge on within a layer."""
+    """The FSM with states numbered 0, 1, … layer by layer, within a layer in the order of their entering edges."""
     states = tuple(sorted({0}.union(*((u, v) for u, _, v in edges))))
     raw = FSM(states, 0, frozenset(accepting), tuple(sorted(edges)), symbols)
     number = {0: 0}

@@ -1,7 +1,7 @@
 """Finite-state machines of tasks: what they accept, the tree bounds, an integer table, and identifiability.
 
-`Formula.fsm()` (logic.py) makes them; nothing here knows about formulas. A machine has no loops: waiting in a state is
-implicit, so visits to places that lead nowhere are harmless.
+`Formula.fsm()` (formula.py) makes them; nothing here knows about formulas. A machine has no loops: waiting in a state
+is implicit, so a visit that no edge takes is harmless.
 """
 
 from collections import Counter, defaultdict
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Word: TypeAlias = tuple[str, ...]
+"""Symbols in the order of their visits."""
 Edge: TypeAlias = tuple[int, str, int]
+"""Source state, symbol, target state."""
 MAX_TABLE = 100_000
 """Most deterministic states a table may need: a&b&c&d needs 74, a&b&c&d&e 595, a&b&c&d&e&f 11,722."""
 
@@ -29,8 +31,8 @@ class DeterministicTable:
     """An FSM as one integer table, for stepping many episodes at once: `state = table.next[state, symbol_index + 1]`.
 
     next: int32 [S, K+1], column 0 for a place without a symbol of the formula, column k+1 for symbols[k].
-    start: int32 [K+1], the state after the start place (same columns); `initial` is start[0]. A start on a symbol
-    matters: it then cannot be the first of a sequence. accepting: bool [S]; an accepting state is never left.
+    start: int32 [K+1], the state after the start place (same columns); `initial` is start[0]. A symbol at the start
+    place counts: a satisfying sequence cannot begin with it there. accepting: bool [S]; no accepting state is left.
     """
 
     next: NDArray[np.int32]
@@ -120,9 +122,9 @@ class FSM:
     def max_degree(self) -> int:
         """The largest number of different symbols that can come next after the same beginning of a sequence.
 
-        This is the largest number of children in the tree of all satisfying sequences, hence the bound for the paper's
-        condition (***): no correct subgoal tree exceeds it. It can exceed the out-degree of a single state, since a
-        non-deterministic FSM may be in several states after the same beginning.
+        It is the largest number of children of a node in the tree of all satisfying sequences, and so the bound of the
+        paper's condition (***): no correct subgoal tree exceeds it. It can exceed the out-degree of every state, since
+        a non-deterministic FSM may be in several states after the same beginning.
         """
         largest, seen, waiting = 0, {frozenset({self.initial})}, [frozenset({self.initial})]
         while waiting:
@@ -159,7 +161,7 @@ class FSM:
 
     @cached_property
     def unlearnable(self) -> Word:
-        """Symbols that occur in no minimal sequence: visiting them never decides a label, so no one can learn them."""
+        """Symbols that occur in no minimal sequence: no label depends on them, so they cannot be learned."""
         return tuple(sorted(set(self.symbols).difference(*self.minimal_sequences())))
 
     def automorphisms(self, limit: int = 100_000) -> tuple[dict[str, str], ...]:
@@ -237,9 +239,10 @@ class FSM:
 
     @cached_property
     def _outdoes(self) -> NDArray[np.bool_]:
-        """[other, state]: whatever completes the task from `state` also does so from `other` (found by simulation).
+        """bool [other, state]: `other` simulates `state`, so every word that completes the task from it does so there.
 
-        If that holds both ways, only the lower number outdoes. v0 outdoes none, since an edge of it may be barred.
+        Of two states that simulate each other, only the one with the lower number outdoes the other. v0 outdoes none,
+        since one of its edges may be barred.
         """
         index = {state: i for i, state in enumerate(self.states)}
         accepting = np.array([state in self.accepting for state in self.states])
@@ -273,10 +276,10 @@ class FSM:
 def _symmetries(
     sequences: tuple[Word, ...], left: Mapping[str, int] | None = None, right: Mapping[str, int] | None = None
 ) -> Iterator[dict[str, str]]:
-    """Renamings of the symbols that map the set of sequences onto itself and each colour in `left` to that in `right`.
+    """Renamings that map the set of sequences onto itself and each symbol to one of its colour (`left` to `right`).
 
-    Individualization and refinement, as graph isomorphism solvers do: symbols get colours by where they occur in which
-    sequences; only equally coloured ones can be exchanged; fixing one pair refines the colours of all others.
+    Individualization and refinement, as in graph isomorphism solvers: a symbol's colour says where in which sequences
+    it occurs, only symbols of equal colour can be exchanged, and fixing one pair refines the colours of all others.
     """
     codes: dict[Any, int] = {}
     symbols = sorted(set(chain(*sequences)))
