@@ -2,6 +2,7 @@
 
     python benchmarks/bench_ppo.py --quick --check-floor 0.8   # ours against bare nn.GRU, under a minute
     python benchmarks/bench_ppo.py                             # and sb3-contrib's RecurrentPPO, on Letter and on pixels
+    python benchmarks/bench_ppo.py --fused                     # the fused GRU against the readable reference, seconds
     python benchmarks/bench_ppo.py --learning                  # learning curves -> data/ppo_learning.csv (resumes)
 
 One thread, processor time. 128 environments, segments of 64, 4 epochs. The *floor* is `nn.GRU` forward and backward on
@@ -24,6 +25,7 @@ import torch
 
 import lstoc_core as lstoc
 from lstoc_core import paths
+from lstoc_core.policies.gru import RecurrentPolicy
 from lstoc_core.policies.ppo import PPO, PPOConfig
 from lstoc_core.policies.rewards import RewardConfig
 from lstoc_core.worlds import make_env
@@ -71,6 +73,42 @@ def against_floor(rounds: int) -> float:
             f"ours, everything included {BATCH / our_time:8,.0f} steps/s   ratio {ratios[-1]:.2f}"
         )
     return min(ratios)
+
+
+def fused_against_reference(rounds: int = 15, time_steps: int = 64, envs: int = 64) -> None:
+    """Forward and backward pass of the policy on Letter 1, three ways in turn; the best round of each."""
+    table = lstoc.compile_world("letter-1").observations
+    policy = RecurrentPolicy(table.shape[1:], table.dtype, 4, generator=torch.Generator().manual_seed(0))
+    rng = np.random.default_rng(0)
+    ids = torch.from_numpy(rng.integers(len(table), size=(time_steps, envs)))
+    begins = torch.from_numpy(rng.random((time_steps, envs)) < 0.01)
+    hidden = policy.initial_hidden(envs)
+
+    def step_by_step() -> tuple[torch.Tensor, torch.Tensor]:
+        projection, state, steps = policy.project(policy.embedding(table)), hidden, []
+        for row, begin in zip(ids, begins, strict=True):
+            steps.append(policy.step(projection, row, state * ~begin.unsqueeze(1)))
+            state = steps[-1].hidden
+        return torch.stack([step.logits for step in steps]), torch.stack([step.value for step in steps])
+
+    ways = {
+        "reference": lambda: policy.reference(table, ids, hidden, begins),
+        "table, step by step": step_by_step,
+        "table, fused": lambda: policy(policy.project(policy.embedding(table)), ids, hidden, begins),
+    }
+
+    def run(way: Callable[[], tuple[torch.Tensor, torch.Tensor]]) -> None:
+        logits, values = way()
+        (logits.square().mean() + values.square().mean()).backward()
+
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            times[name].append(seconds(lambda way=way: run(way)))
+    best = {name: min(values) for name, values in times.items()}
+    print(f"forward and backward, T={time_steps}, E={envs}, H={policy.hidden_size}, best of {rounds}")
+    for name, value in best.items():
+        print(f"  {name:20s} {1e3 * value:7.1f} ms   {value / best['table, fused']:.2f} times fused")
 
 
 @contextmanager
@@ -231,11 +269,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="only ours against bare nn.GRU")
     parser.add_argument("--check-floor", type=float, metavar="R", help="fail if the ratio to bare nn.GRU is below R")
+    parser.add_argument("--fused", action="store_true", help="only the fused GRU against the readable reference")
     parser.add_argument("--learning", action="store_true", help="learning curves instead of speed")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.learning:
         learning()
+        return 0
+    fused_against_reference()
+    if options.fused:
         return 0
     if not options.quick:
         for task in ("letter-1", "crafter-1"):

@@ -3,7 +3,23 @@
 `pytest --hypothesis-profile=default` draws new ones.
 """
 
+import matplotlib.pyplot as plt
+import pytest
 from hypothesis import settings
+
+from lstoc_core import paths
+from lstoc_core.study import cache
 
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """Runs and figures go to a directory of the test; runs are done in this process."""
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(paths, "DATA", tmp_path / "data")
+    monkeypatch.setenv("LSTOC_FIGURES", str(tmp_path / "figures"))
+    monkeypatch.setattr(cache, "with_loky", lambda call, items, lost, *, workers: map(call, items))
+    yield
+    plt.close("all")

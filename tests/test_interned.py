@@ -1,8 +1,11 @@
 """Environments of one's own: the behaviour of the table-driven ones, and clear words about what they must offer."""
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
 
 from lstoc_core.trajectories.identity import ExactIdentity
@@ -13,6 +16,29 @@ from lstoc_core.worlds import GridEnv, make_env, make_vec
 class Unlabelled(gymnasium.Wrapper):
     def step(self, action):
         return *super().step(action)[:4], {}
+
+
+class Counter(gymnasium.Env):
+    """Counts to the limit in steps of the action, always in the same array; success if it ends on it exactly."""
+
+    observation_space = spaces.Box(0, 20, (1,), np.float32)
+    action_space = spaces.Discrete(3, start=1)
+
+    def __init__(self, limit=7):
+        self.limit, self.closed, self.count = limit, False, np.zeros(1, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count[:] = self.np_random.integers(3)
+        return self.count, {"text": "ignored"}
+
+    def step(self, action):
+        self.count += action
+        ended = self.count[0] >= self.limit
+        return self.count, 0.5, False, bool(ended), {"success": self.count[0] == self.limit} if ended else {}
+
+    def close(self):
+        self.closed = True
 
 
 def test_interned_environments_behave_as_the_table_driven_ones():
@@ -92,3 +118,77 @@ def test_what_an_environment_must_offer_is_said():
         InternedVectorEnv([])
     with pytest.raises(InvalidAction, match="0 to 3"):
         env.step([7])
+
+
+def test_an_environment_may_reuse_its_memory():
+    env = InternedVectorEnv([Counter] * 3, seed=1)
+    ids, _ = env.reset()
+    counts = env.observations[ids, 0].copy()
+    rng = np.random.default_rng(0)
+    ends = 0
+    for actions in rng.integers(3, size=(60, 3)):
+        ids, reward, _, truncated, info = env.step(actions)
+        counts += actions + 1
+        np.testing.assert_array_equal(env.observations[info["final_obs"], 0], counts)
+        np.testing.assert_array_equal(truncated, counts >= 7)
+        np.testing.assert_array_equal(info["success"], counts == 7)
+        np.testing.assert_array_equal(reward, np.full(3, 0.5, np.float32), strict=True)
+        assert (env.observations[ids, 0] < 7).all()
+        counts = env.observations[ids, 0].copy()
+        ends += truncated.sum()
+    assert ends > 20
+
+
+def test_processes_play_exactly_as_environments_in_turn():
+    in_turn = InternedVectorEnv([Counter] * 3, seed=4)
+    processes = InternedVectorEnv([Counter] * 3, seed=4, asynchronous=True)
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(in_turn.reset()[0], processes.reset()[0])
+    for actions in rng.integers(3, size=(30, 3)):
+        *mine, info = in_turn.step(actions)
+        *theirs, other = processes.step(actions)
+        for a, b in zip([*mine, *info.values()], [*theirs, *other.values()], strict=True):
+            np.testing.assert_array_equal(a, b, strict=True)
+    np.testing.assert_array_equal(in_turn.observations, processes.observations)
+    twin = copy.deepcopy(processes)
+    np.testing.assert_array_equal(twin.reset(seed=9)[0], in_turn.reset(seed=9)[0])
+    workers = processes._vector.processes
+    for env in (processes, twin):
+        env.close()
+    assert not any(worker.is_alive() for worker in workers)
+
+
+@pytest.mark.filterwarnings("ignore:.*ERROR")  # gymnasium also logs what a worker raised
+def test_processes_say_what_is_wrong():
+    with pytest.raises(TypeError, match="give factories"):
+        InternedVectorEnv([Counter()], asynchronous=True)
+    with pytest.raises(TypeError, match="only Discrete actions"):
+        InternedVectorEnv([lambda: gymnasium.make("Pendulum-v1")], asynchronous=True)
+    env = InternedVectorEnv([lambda: Unlabelled(Counter(1))], asynchronous=True)
+    env.reset()
+    with pytest.raises(KeyError, match="environment 0 ended an episode without info"):
+        env.step([2])
+    env.close()
+
+
+def test_closing_closes_every_environment():
+    envs = [Counter(), Counter()]
+    InternedVectorEnv(envs).close()
+    assert all(env.closed for env in envs)
+
+
+def test_a_copy_plays_on_by_itself():
+    env = InternedVectorEnv([Counter] * 2)
+    env.reset()
+    twin = copy.deepcopy(env)
+    expected = [env.step([0, 1])[0].tolist() for _ in range(8)]
+    assert [twin.step([0, 1])[0].tolist() for _ in range(8)] == expected
+
+
+def test_observations_must_be_as_declared():
+    class Wide(Counter):
+        def reset(self, **options):
+            return np.zeros(2), {}
+
+    with pytest.raises(ValueError, match=r"environment 0 gave an observation of shape \(2,\).*says \(1,\)"):
+        InternedVectorEnv([Wide]).reset()

@@ -1,4 +1,4 @@
-"""The policy against independent oracles: torch's GRU, plain embedding of every observation, and plain probability."""
+"""The policy against independent oracles: the readable reference, torch's GRU, and plain probability."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from lstoc_core.policies.fused_gru import _Buffers
 from lstoc_core.policies.gru import ProjectedTable, RecurrentPolicy, log_policy, sample
 
 torch.set_num_threads(1)
@@ -70,19 +71,69 @@ def oracle(policy, table, ids, hidden, begins):
     return outputs[..., :-1], outputs[..., -1]
 
 
-def test_outputs_and_gradients_are_those_of_torchs_gru(data):
-    policy, hidden = make(), data["hidden"].requires_grad_()
-    arguments = data["ids"], hidden, data["begins"]
-    ours = policy(project(policy, data["table"]), *arguments)
-    theirs = oracle(policy, data["table"], *arguments)
+def assert_equal_with_gradients(policy, ours, theirs, weights, hidden, tolerance=1e-10):
     for mine, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+        torch.testing.assert_close(mine, other, rtol=0, atol=tolerance)
     for mine, other in zip(
-        gradients(policy, scalar(*ours, data["weights"]), hidden),
-        gradients(policy, scalar(*theirs, data["weights"]), hidden),
+        gradients(policy, scalar(*ours, weights), hidden),
+        gradients(policy, scalar(*theirs, weights), hidden),
         strict=True,
     ):
-        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+        torch.testing.assert_close(mine, other, rtol=0, atol=tolerance)
+
+
+def test_the_reference_is_torchs_gru(data):
+    policy, hidden = make(), data["hidden"].requires_grad_()
+    arguments = data["table"], data["ids"], hidden, data["begins"]
+    assert_equal_with_gradients(
+        policy, policy.reference(*arguments), oracle(policy, *arguments), data["weights"], hidden
+    )
+
+
+@given(
+    time=st.integers(1, 9),
+    batch=st.integers(1, 5),
+    rows=st.integers(1, 6),
+    units=st.integers(1, 7),
+    begins=st.sampled_from([0.0, 0.3, 1.0]),
+    memoryless=st.booleans(),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_fused_recurrence_equals_the_reference(time, batch, rows, units, begins, memoryless, seed):
+    rng = np.random.default_rng(seed)
+    policy = make(hidden=units, memoryless=memoryless)
+    with torch.no_grad():
+        for parameter in policy.parameters():  # large weights and biases, so that every term counts
+            parameter.copy_(torch.from_numpy(rng.normal(scale=0.7, size=parameter.shape)))
+    table = rng.integers(0, 2, (rows, 2, 3), dtype=np.uint8)
+    hidden = torch.from_numpy(rng.normal(size=(batch, units))).requires_grad_()
+    ids = torch.from_numpy(rng.integers(0, rows, (time, batch)))
+    first = torch.from_numpy(rng.random((time, batch)) < begins)
+    weights = torch.from_numpy(rng.normal(size=(time, batch, ACTIONS + 1)))
+    fused = policy(project(policy, table), ids, hidden, first)
+    assert_equal_with_gradients(policy, fused, policy.reference(table, ids, hidden, first), weights, hidden)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (36, 40, 3)], ids=["vector", "pixels"])
+def test_single_precision_and_pixels_equal_the_reference(data, shape):
+    policy = make(shape).float()
+    table = np.random.default_rng(2).integers(0, 256 if len(shape) > 2 else 2, (ROWS, *shape), dtype=np.uint8)
+    hidden = data["hidden"].float().requires_grad_()
+    fused = policy(project(policy, table), data["ids"], hidden, data["begins"])
+    reference = policy.reference(table, data["ids"], hidden, data["begins"])
+    assert_equal_with_gradients(policy, fused, reference, data["weights"].float(), hidden, tolerance=2e-4)
+
+
+def test_memory_of_few_shapes_is_kept(data):
+    policy = make()
+    for time in range(1, TIME + 1):
+        outputs = policy(project(policy, data["table"]), data["ids"][:time], data["hidden"], data["begins"][:time])
+        scalar(*outputs, data["weights"][:time]).backward()
+    assert [key[0] for key in _Buffers._free] == list(range(TIME + 1 - _Buffers.LIMIT, TIME + 1))
+    kept = _Buffers._free[TIME, BATCH, 6, torch.float64]
+    policy(project(policy, data["table"]), data["ids"], data["hidden"], data["begins"])[1].sum().backward()
+    assert _Buffers._free[TIME, BATCH, 6, torch.float64] is kept, "the same memory is used again"
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (36, 40, 3)], ids=["vector", "pixels"])

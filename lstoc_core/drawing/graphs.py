@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import matplotlib.pyplot as plt
+import networkx as nx
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
@@ -13,7 +13,6 @@ from matplotlib.path import Path
 from matplotlib.textpath import TextPath
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
-from scipy.optimize import isotonic_regression
 
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.drawing.theme import INK, RED
@@ -169,60 +168,57 @@ def _math(symbol: Any) -> str:
 def _layout(
     edges: Sequence[tuple[Node, Node]], layer: Mapping[Node, int]
 ) -> tuple[dict[Node, tuple[float, float]], dict[tuple[Node, Node], list[tuple[float, float]]]]:
-    """Places of the nodes, and for each edge the points it passes (Sugiyama's method).
+    """Places of the nodes, and for each edge the points it passes.
 
-    An edge over several layers gets a bend in each layer between, which takes up room there like a node.
+    The items of a layer stand at equal distances, sorted by `_ordered`. An edge over several layers has a bend in each
+    layer between, which takes up room like a node. Behind a leaf, a place is kept empty in every later layer: so
+    branches of different lengths stay straight.
     """
-    chains: dict[tuple[Node, Node], list[Hashable]] = {}
-    items: dict[int, list[Hashable]] = defaultdict(list)
+    last = max(layer.values())
+    graph = nx.DiGraph()
+    columns: dict[int, list[Hashable]] = {index: [] for index in range(min(layer.values()), last + 1)}
     for node in layer:
-        items[layer[node]].append(node)
+        graph.add_node(node)
+        columns[layer[node]].append(node)
+
+    def room(kind: str, of: Hashable, layers: range) -> list[Hashable]:
+        items: list[Hashable] = [(kind, of, index) for index in layers]
+        for index, item in zip(layers, items, strict=True):
+            columns[index].append(item)
+        return items
+
+    chains: dict[tuple[Node, Node], list[Hashable]] = {}
     for edge in edges:
         source, target = edge
         if layer[source] >= layer[target]:
             raise ValueError(f"edge {source!r} -> {target!r} must lead to a higher layer than {layer[source]}")
-        bends: list[Hashable] = [("bend", edge, index) for index in range(layer[source] + 1, layer[target])]
-        for index, bend in enumerate(bends, start=layer[source] + 1):
-            items[index].append(bend)
-        chains[edge] = [source, *bends, target]
-    before, after = defaultdict(list), defaultdict(list)
-    for chain in chains.values():
-        for item, following in pairwise(chain):
-            after[item].append(following)
-            before[following].append(item)
-    columns = _ordered([items[index] for index in sorted(items)], before, after)
-
-    height = {item: -ROW * (row - (len(column) - 1) / 2) for column in columns for row, item in enumerate(column)}
-    for _ in range(500):  # each column in turn moves towards its neighbours, as far as its order and spacing allow
-        old = dict(height)
-        for column in (*columns, *reversed(columns)):
-            near = [[height[other] for other in (*before[item], *after[item])] or [height[item]] for item in column]
-            spaced = ROW * np.arange(len(column))
-            wanted, weights = np.array([np.mean(each) for each in near]), [len(each) for each in near]
-            fitted = isotonic_regression(wanted + spaced, weights=weights, increasing=False).x - spaced
-            height.update(zip(column, fitted, strict=True))
-        if max(abs(height[item] - old[item]) for item in height) < 1e-4:
-            break
-    place = {item: (float(index), float(height[item])) for index in items for item in items[index]}
+        chains[edge] = [source, *room("bend", edge, range(layer[source] + 1, layer[target])), target]
+        nx.add_path(graph, chains[edge])
+    for leaf in [node for node in layer if not graph.succ[node]]:
+        nx.add_path(graph, [leaf, *room("empty", leaf, range(layer[leaf] + 1, last + 1))])
+    ordered = _ordered(list(columns.values()), graph)
+    place = {
+        item: (float(x), ROW * ((len(column) - 1) / 2 - row))
+        for x, column in zip(columns, ordered, strict=True)
+        for row, item in enumerate(column)
+    }
     return {node: place[node] for node in layer}, {edge: [place[item] for item in chains[edge]] for edge in edges}
 
 
-def _ordered(
-    columns: list[list[Hashable]], before: Mapping[Hashable, list[Hashable]], after: Mapping[Hashable, list[Hashable]]
-) -> list[list[Hashable]]:
+def _ordered(columns: list[list[Hashable]], graph: nx.DiGraph) -> list[list[Hashable]]:
     """The columns, each sorted from top to bottom such that few edges cross (barycentre sweeps, the best is kept)."""
 
     def crossings(columns: list[list[Hashable]]) -> int:
         row = {item: index for column in columns for index, item in enumerate(column)}
         count = 0
         for column in columns:
-            lines = [(row[item], row[other]) for item in column for other in after[item]]
+            lines = [(row[item], row[other]) for item in column for other in graph.succ[item]]
             count += sum((a - c) * (b - d) < 0 for i, (a, b) in enumerate(lines) for c, d in lines[:i])
         return count
 
     best = columns
     for sweep in range(8):
-        neighbours = after if sweep % 2 else before
+        neighbours = graph.succ if sweep % 2 else graph.pred
         row = {item: index / len(column) for column in columns for index, item in enumerate(column)}
         sorted_columns = []
         for column in reversed(columns) if sweep % 2 else columns:

@@ -1,4 +1,4 @@
-"""When two observations are the same state: here, when their bytes are equal; `representation` has a learned rule."""
+"""When two observations are the same state: here if their bytes are equal, in `representation` by a learned rule."""
 
 from typing import Any, Protocol
 
@@ -7,12 +7,20 @@ from numpy.typing import NDArray
 
 
 class Identity(Protocol):
-    """Turns observations into ids of a table that only grows."""
+    """Turns observations into ids: row numbers of a table that only grows."""
 
     @property
-    def observations(self) -> NDArray[Any]: ...
+    def observations(self) -> NDArray[Any]:
+        """The first observation of each state so far, row by id."""
+        ...
 
-    def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]: ...
+    def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
+        """Id of each observation [n, *shape] -> [n]. The caller reuses the array: copy what is kept of it."""
+        ...
+
+    def representation(self, count: int) -> NDArray[np.float32] | None:
+        """o_θ of the first `count` states [count, d]; None where there is no such thing."""
+        ...
 
 
 class Table:
@@ -59,9 +67,13 @@ class ExactIdentity:
 
     def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Id of each observation [n, *shape] -> [n]; new ones enter the table in order of appearance."""
-        out = np.empty(len(observations), np.int64)
-        for i, observation in enumerate(np.ascontiguousarray(observations)):
-            out[i] = self._ids.setdefault(observation.tobytes(), len(self._ids))
-            if out[i] == len(self._table):
+        out = []
+        for observation in np.ascontiguousarray(observations):
+            number = self._ids.setdefault(observation.tobytes(), len(self._ids))
+            if number == len(self._table):
                 self._table.append(observation)
-        return out
+            out.append(number)
+        return np.array(out, np.int64)
+
+    def representation(self, count: int) -> None:
+        """None: bytes tell the states apart, nothing is learned about them."""

@@ -1,28 +1,37 @@
-"""Environments of one's own under the same id interface: observations become numbers as they appear.
+"""Any gymnasium environments under the library's id interface: observations get their ids as they appear.
 
 class MyEnv(gymnasium.Env): ...          # Box or Discrete observations, Discrete actions, info["success"]
-InternedVectorEnv([MyEnv] * 16)          # factories, or environments that stand
+InternedVectorEnv([MyEnv] * 16)          # factories, or environments that exist already
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+AnyEnv = gymnasium.Env[Any, Any]
+EnvFactory = Callable[[], AnyEnv]
 
 
 class InternedVectorEnv(VectorEnv[Any, Any, Any]):
-    """Any gymnasium environments under the interface of `GridVectorEnv`: ids, same-step autoreset, `final_obs`.
+    """Any gymnasium environments as an `IdVectorEnv`.
 
     envs: environments or factories of them, all with the same spaces. Discrete observations become one-hot rows.
     identity: when two observations are the same state; by default when their bytes are equal.
+    seed: environment i is seeded with seed + i at the first reset.
+    asynchronous: each environment in a process of its own, for slow ones; envs must then be factories.
     An episode must end (terminated or truncated) with `info["success"]`, True or False: the label of the paper.
     """
 
@@ -30,29 +39,22 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __init__(
         self,
-        envs: Sequence[gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]]],
+        envs: Sequence[AnyEnv | EnvFactory],
         identity: Identity | None = None,
         *,
         seed: int | None = 0,
+        asynchronous: bool = False,
     ) -> None:
         if not len(envs):
             raise ValueError("no environments: give at least one, or one factory")
-        self.envs = [env if isinstance(env, gymnasium.Env) else env() for env in envs]
-        if len({id(env) for env in self.envs}) < len(self.envs):
-            raise ValueError("an environment appears twice: every episode needs one of its own, so give factories")
         self.identity: Identity = ExactIdentity() if identity is None else identity
-        self.num_envs = len(self.envs)
-        first = self.envs[0]
-        if not isinstance(first.action_space, spaces.Discrete):
-            raise TypeError(f"actions are {first.action_space}: only Discrete actions are supported")
-        if not isinstance(first.observation_space, spaces.Box | spaces.Discrete):
-            raise TypeError(f"observations are {first.observation_space}: only Box and Discrete are supported")
-        for i, env in enumerate(self.envs):
-            if (env.observation_space, env.action_space) != (first.observation_space, first.action_space):
-                raise ValueError(f"environment {i} has other spaces than environment 0")
-        self.num_actions = int(first.action_space.n)
-        self._first_action = int(first.action_space.start)
-        self._raw_space = first.observation_space
+        self._vector = _in_processes(envs) if asynchronous else _in_turn(envs)
+        actions = self._vector.single_action_space
+        assert isinstance(actions, spaces.Discrete)  # `_Labelled` accepts no other
+        self.num_envs = len(envs)
+        self.num_actions = int(actions.n)
+        self._first_action = int(actions.start)
+        self._raw_space = self._vector.single_observation_space
         self.single_observation_space = spaces.Discrete(np.iinfo(np.int32).max)  # how many there are is not known
         self.single_action_space = spaces.Discrete(self.num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -68,15 +70,17 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             return self.identity.observations
         if isinstance(self._raw_space, spaces.Discrete):
             return np.empty((0, int(self._raw_space.n)), np.uint8)
-        return np.empty((0, *self._raw_space.shape), self._raw_space.dtype)
+        return np.empty((0, *(self._raw_space.shape or ())), self._raw_space.dtype)
+
+    def representation(self, count: int) -> NDArray[np.float32] | None:
+        """o_θ of the first `count` observations [count, d], if the identity is a learned one; else None."""
+        return self.identity.representation(count)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.int64], dict[str, Any]]:
         seed = self._seed if seed is None and not self._begun else seed
-        starts = [
-            env.reset(seed=None if seed is None else seed + i, options=options)[0] for i, env in enumerate(self.envs)
-        ]
+        starts, _ = self._vector.reset(seed=None if seed is None else int(seed), options=options)
         self._begun = True
         return self._intern(starts), {}
 
@@ -90,21 +94,19 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             raise InvalidAction(f"actions of shape {chosen.shape}, {chosen.dtype}: give {self.num_envs} integers")
         if chosen.min() < 0 or chosen.max() >= self.num_actions:
             raise InvalidAction(f"actions from {chosen.min()} to {chosen.max()}: choose 0 to {self.num_actions - 1}")
-        reward = np.zeros(self.num_envs, np.float32)
-        terminated, truncated, success = np.zeros((3, self.num_envs), bool)
-        final, starts = [], []
-        for i, env in enumerate(self.envs):
-            observation, reward[i], terminated[i], truncated[i], info = env.step(chosen[i] + self._first_action)
-            final.append(observation)
-            if terminated[i] or truncated[i]:
-                success[i] = _label(info, i)
-                starts.append(env.reset()[0])
-        final_ids = self._intern(final)
-        ids = final_ids
-        if starts:
+        observations, reward, terminated, truncated, info = self._vector.step(chosen + self._first_action)
+        if "final_obs" not in info:  # no episode ended
+            ids = final_ids = self._intern(observations)
+            success = np.zeros(self.num_envs, np.bool_)
+        else:
+            done = terminated | truncated
+            final = observations.copy()
+            final[done] = np.stack(info["final_obs"][done])
+            final_ids = self._intern(final)
             ids = final_ids.copy()
-            ids[terminated | truncated] = self._intern(starts)
-        return ids, reward, terminated, truncated, {"success": success, "final_obs": final_ids}
+            ids[done] = self._intern(observations[done])
+            success = info["final_info"]["success"]
+        return ids, reward.astype(np.float32), terminated, truncated, {"success": success, "final_obs": final_ids}
 
     def state_dict(self) -> dict[str, Any]:
         """The table of observations. Episodes under way live in the environments and are not saved: they begin anew."""
@@ -119,21 +121,88 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self._begun = False
 
     def close_extras(self, **kwargs: Any) -> None:
-        for env in self.envs:
-            env.close()
+        self._vector.close(**kwargs)
 
-    def _intern(self, observations: Sequence[Any]) -> NDArray[np.int64]:
+    def _intern(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         self._seen = True
         if isinstance(self._raw_space, spaces.Discrete):
-            numbers = np.asarray(observations, np.int64) - self._raw_space.start
-            return self.identity.ids((numbers[:, None] == np.arange(self._raw_space.n)).astype(np.uint8))
-        return self.identity.ids(np.stack([np.asarray(o, self._raw_space.dtype) for o in observations]))
+            numbers = observations - self._raw_space.start
+            observations = (numbers[:, None] == np.arange(self._raw_space.n)).astype(np.uint8)
+        return self.identity.ids(observations)
 
 
-def _label(info: dict[str, Any], env: int) -> bool:
-    if "success" not in info:
-        raise KeyError(
-            f"environment {env} ended an episode without info['success']: the step() that ends an episode must return "
-            "info with 'success' True or False, saying whether the hidden task was done"
-        )
-    return bool(info["success"])
+class _Labelled(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Environment `index` with nothing in its info but the label at an episode's end, and observations as declared."""
+
+    def __init__(self, env: AnyEnv, index: int) -> None:
+        super().__init__(env)
+        if not isinstance(env.action_space, spaces.Discrete):
+            raise TypeError(f"actions are {env.action_space}: only Discrete actions are supported")
+        if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
+            raise TypeError(f"observations are {env.observation_space}: only Box and Discrete are supported")
+        self._index = index
+        self._shape, self._dtype = env.observation_space.shape, env.observation_space.dtype
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, _ = self.env.reset(seed=seed, options=options)
+        return self._checked(observation), {}
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        observation = self._checked(observation)
+        if not (terminated or truncated):
+            return observation, reward, False, False, {}
+        if "success" not in info:
+            raise KeyError(
+                f"environment {self._index} ended an episode without info['success']: the step() that ends an episode "
+                "must return info with 'success' True or False, saying whether the hidden task was done"
+            )
+        # a copy, since the environment may write its next observation into the same memory
+        return observation.copy(), reward, terminated, truncated, {"success": bool(info["success"])}
+
+    def _checked(self, observation: Any) -> NDArray[Any]:
+        array = np.asarray(observation, self._dtype)
+        if array.shape != self._shape:
+            raise ValueError(
+                f"environment {self._index} gave an observation of shape {array.shape}: its observation_space says "
+                f"{self._shape}; make them agree"
+            )
+        return array
+
+
+class _Processes(AsyncVectorEnv):
+    """One process per environment. A copy starts processes of its own, whose episodes begin with `reset`."""
+
+    def __init__(self, env_fns: Sequence[EnvFactory]) -> None:
+        super().__init__(env_fns, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Processes:
+        return _Processes(self.env_fns)
+
+
+def _in_processes(envs: Sequence[AnyEnv | EnvFactory]) -> _Processes:
+    """Asynchronous environments from factories."""
+    factories = [env for env in envs if not isinstance(env, gymnasium.Env)]
+    if len(factories) < len(envs):
+        raise TypeError("asynchronous environments are made in processes of their own: give factories")
+    return _Processes([partial(_made, factory, i) for i, factory in enumerate(factories)])
+
+
+def _made(factory: EnvFactory, index: int) -> AnyEnv:
+    return _Labelled(factory(), index)
+
+
+def _in_turn(envs: Sequence[AnyEnv | EnvFactory]) -> SyncVectorEnv:
+    """Environments in this process, stepped one after the other."""
+    made = [env if isinstance(env, gymnasium.Env) else env() for env in envs]
+    if len({id(env) for env in made}) < len(made):
+        raise ValueError("an environment appears twice: every episode needs one of its own, so give factories")
+    first = made[0]
+    for i, env in enumerate(made):
+        if (env.observation_space, env.action_space) != (first.observation_space, first.action_space):
+            raise ValueError(f"environment {i} has other spaces than environment 0")
+    factories = [partial(_Labelled, env, i) for i, env in enumerate(made)]
+    return SyncVectorEnv(factories, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
+
+
+_CONFORMS: type[IdVectorEnv] = InternedVectorEnv  # checked by mypy

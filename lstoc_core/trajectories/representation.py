@@ -1,14 +1,15 @@
-"""State representation o_theta and the identity of observations.
+"""State representation o_theta, and the identity of observations that it gives.
 
-Comparing states is what first occupancy needs (Remark in Section "Discovering Next Subgoal"). Where observations repeat
-bit by bit, their bytes tell them apart: `ExactIdentity`. Where they do not, o_theta is trained with InfoNCE, and two
-observations are the same state when their representations have a cosine similarity above 0.99: `LearnedIdentity`.
-Both turn observations into ids of one growing table, so the rest of the project sees only integers.
+First occupancy compares states (Remark in Section "Discovering Next Subgoal"). Where observations repeat bit by bit,
+their bytes tell them apart: `ExactIdentity`. Where they do not, o_theta is trained with InfoNCE, and two observations
+are the same state if the cosine similarity of their representations exceeds 0.99: `LearnedIdentity`. Both turn
+observations into ids of one growing table, so the rest of the library sees only integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +45,8 @@ class MLP(nn.Module):
         self.net = nn.Sequential(nn.Flatten(), nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, dimension))
 
     def forward(self, observations: Tensor) -> Tensor:
-        return self.net(observations.float())
+        representation: Tensor = self.net(observations.float())
+        return representation
 
 
 class NatureCNN(nn.Module):
@@ -56,7 +58,8 @@ class NatureCNN(nn.Module):
         self.net = nature_cnn(observation_shape, dimension)
 
     def forward(self, observations: Tensor) -> Tensor:
-        return self.net(observations.movedim(-1, 1).float() / 255)
+        representation: Tensor = self.net(observations.movedim(-1, 1).float() / 255)
+        return representation
 
 
 def nature_cnn(observation_shape: Sequence[int], dimension: int) -> nn.Sequential:
@@ -81,7 +84,7 @@ def make_encoder(observation_shape: Sequence[int], dtype: DTypeLike) -> MLP | Na
 
 
 def train_representation(
-    observations: NDArray,
+    observations: NDArray[Any],
     *,
     seed: int,
     iterations: int = 600,
@@ -116,13 +119,13 @@ def train_representation(
         own = torch.arange(len(rows))
         loss = nn.functional.cross_entropy(similarity, own) + nn.functional.cross_entropy(similarity.T, own)
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
     return encoder
 
 
 @torch.no_grad()
-def represent(encoder: nn.Module, observations: NDArray, batch: int = 512) -> Tensor:
+def represent(encoder: nn.Module, observations: NDArray[Any], batch: int = 512) -> Tensor:
     """Unit representations of observations [n, *shape] -> [n, d]; their products are cosine similarities."""
     parts = [encoder(torch.as_tensor(observations[i : i + batch])) for i in range(0, len(observations), batch)]
     return nn.functional.normalize(torch.cat(parts), dim=1)
@@ -143,11 +146,11 @@ class LearnedIdentity:
         self._vectors = Table()
 
     @property
-    def observations(self) -> NDArray:
+    def observations(self) -> NDArray[Any]:
         """The first observation of each state so far, row by id (read-only)."""
         return self._table.rows
 
-    def ids(self, observations: NDArray) -> NDArray[np.int64]:
+    def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Id of the most similar known state of each observation [n, *shape] -> [n], a new id where none is similar."""
         if len(observations) == 0:
             return np.empty(0, np.int64)
@@ -164,3 +167,7 @@ class LearnedIdentity:
             self._table.append(observations[first])
             self._vectors.append(vectors[first])
         return out
+
+    def representation(self, count: int) -> NDArray[np.float32]:
+        """o_theta of the first `count` states, [count, d]."""
+        return represent(self.encoder, self.observations[:count]).numpy()

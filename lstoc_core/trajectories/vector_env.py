@@ -1,4 +1,7 @@
-"""The one interface through which everything else sees an environment: many episodes at once, as observation ids."""
+"""The one interface through which the library sees environments: many episodes at once, as observation ids.
+
+`InternedVectorEnv` offers it for any gymnasium environments.
+"""
 
 from typing import Any, Protocol
 
@@ -6,31 +9,47 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 
-class IdVectorEnv(Protocol):
-    """Episodes side by side, each observation a row number of the table `observations`.
-
-    A finished episode starts again in the same step. `info["final_obs"]` [E] holds the ids before any reset, valid for
-    every environment; `info["success"]` [E] the label, valid where an episode ended.
-    """
-
-    num_envs: int
-    num_actions: int
+class ObservationTable(Protocol):
+    """Observations that are known by their row number, the id."""
 
     @property
     def observations(self) -> NDArray[Any]:
-        """The distinct observations so far, [N, ...]; may grow at its end."""
+        """The distinct observations so far [N, ...]; new ones are added at the end."""
         ...
+
+
+class IdVectorEnv(ObservationTable, Protocol):
+    """E episodes side by side, each observation an id. An episode that ends starts again in the same step."""
+
+    num_envs: int
+    """The number of episodes E."""
+    num_actions: int
+    """Actions are 0 to num_actions - 1."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[np.int64], dict[str, Any]]: ...
+    ) -> tuple[NDArray[np.int64], dict[str, Any]]:
+        """Begin all episodes: ids [E] and an info dictionary. Episode i is seeded with seed + i."""
+        ...
 
     def step(
         self, actions: ArrayLike
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]: ...
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """One action per episode: ids after any restart, rewards, terminated, truncated, info; all arrays are [E].
 
-    def state_dict(self) -> dict[str, Any]:
-        """What the next steps depend on, in arrays and plain values; `begun` False if episodes cannot be resumed."""
+        info["final_obs"]: ids before any restart, valid for every episode.
+        info["success"]: the label, valid where an episode ended.
+        """
         ...
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def representation(self, count: int) -> NDArray[np.float32] | None:
+        """o_θ of the first `count` observations [count, d], where one was learned to tell them apart; else None."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next steps depend on, in arrays and plain values; `begun` is True if episodes under way resume."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`; unless it says `begun`, `reset` must follow."""
+        ...

@@ -1,0 +1,162 @@
+"""One run of each kind, against sums by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lstoc_core.discovery.guided import GuidedConfig
+from lstoc_core.labeling.recognizer import LabelingFunction
+from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.study import learners, measure
+from lstoc_core.study.cache import RunSpec
+from lstoc_core.study.experiments import EXPERIMENTS
+from lstoc_core.study.settings import Discovering, Oracle, PixelNoise, PlainPPO, Unchanged, WrongLabels
+from lstoc_core.study.variants import VARIANTS
+from lstoc_core.trajectories import random_walks
+from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds.tasks import TASKS
+
+pytestmark = pytest.mark.usefixtures("places")
+LSTOC = VARIANTS["lstoc"].config()
+PPO_8192 = {"steps": 8192, **VARIANTS["ppo"].config()}
+each_experiment = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_alone():
+    """64 environments, horizon 200, segments of 64: the first failure can end in the fourth update only."""
+    rng = np.random.default_rng(0)
+    history = [{"env_steps": 4096, "episodes": 3, "success_rate": 1.0}]
+    history += [{"env_steps": 8192, "episodes": 0, "success_rate": float("nan")}]
+    history += [
+        {"env_steps": 4096 * k, "episodes": int(n), "success_rate": rng.integers(n + 1) / n}
+        for k, n in enumerate(rng.integers(1, 70, size=40), 3)
+    ]
+    curve = learners.success_curve(history, False, TASKS["letter-1"], 250_000)
+    assert (curve.env_steps.diff().dropna() >= 64 * 200).all()
+    assert curve.env_steps.iloc[0] >= 64 * 200
+    assert curve.env_steps.iloc[-1] == history[-1]["env_steps"]
+    begin = 0
+    for point in curve.itertuples():
+        inside = [r for r in history if begin < r["env_steps"] <= point.env_steps and r["episodes"]]
+        successes, episodes = sum(r["episodes"] * r["success_rate"] for r in inside), sum(r["episodes"] for r in inside)
+        assert point.success_rate == pytest.approx(successes / episodes)
+        begin = point.env_steps
+    solved = learners.success_curve(history, True, TASKS["letter-1"], 250_000)
+    last = history[-8:]
+    rate = sum(r["episodes"] * r["success_rate"] for r in last) / sum(r["episodes"] for r in last)
+    assert solved.success_rate.iloc[-1] == pytest.approx(rate)
+    assert solved.success_rate.iloc[:-1].equals(curve.success_rate.iloc[:-1])
+    short = learners.success_curve(history[1:2], False, TASKS["letter-1"], 8192)
+    assert short.success_rate.tolist() == [0.0]
+
+
+def test_accuracy_of_a_tree():
+    truth = [(1, 2, 4), (3, 4)]  # nodes 1, 12, 124, 3, 34
+    judged = measure.tree_accuracy({(1,), (1, 2), (9,), (9, 3)}, {(9, 3)}, truth)
+    assert judged == {"accuracy": 2 / 5, "key_states": 3 / 4, "precision": 1 / 2, "exact": False}
+    perfect = measure.tree_accuracy(measure.prefixes(truth), set(truth), truth)
+    assert perfect == {"accuracy": 1.0, "key_states": 1.0, "precision": 1.0, "exact": True}
+    nothing = measure.tree_accuracy(set(), set(), truth)
+    assert (nothing["accuracy"], nothing["exact"], np.isnan(nothing["precision"])) == (0.0, False, True)
+
+
+def test_guided_learns_the_whole_tree_of_random_walks_and_forward_some_tree():
+    task = TASKS["letter-2"]
+    store = random_walks(make_vec(task, num_envs=500, seed=0), 2000, seed=0)
+    truth = learners.true_paths(task)
+    nodes, found = measure.learned_tree(store, task, GuidedConfig(), seed=0)
+    assert measure.tree_accuracy(nodes, found, truth)["exact"]
+    assert nodes == measure.prefixes(truth)
+    fsm = task.formula.fsm()
+    nodes, found = measure.learned_tree(store, task, measure.ALGORITHMS["forward-exact"], seed=0)
+    assert nodes
+    assert found <= nodes
+    assert max(map(len, nodes)) <= fsm.longest_path + 1  # a tree is abandoned as soon as it is too deep
+
+
+def test_training_learns_letter_1_and_says_what_it_found():
+    config = {"steps": 60_000, **Discovering().config()}
+    table = measure.training(RunSpec("training", "letter-1", "lstoc", 0, "smoke", config))
+    assert table.env_steps.is_monotonic_increasing
+    assert table.success_rate.between(0, 1).all()
+    last = table.iloc[-1]
+    assert last.finished
+    assert last.exact
+    assert not last.stopped_wrong
+    assert 0 < last.first_right_trajectories <= last.trajectories
+    assert last.stop_steps <= 60_000
+
+
+def test_the_oracle_is_paid_along_the_true_sequences_and_ppo_is_not():
+    task = TASKS["letter-3"]
+    world = compile_world(task)
+    assert {tuple(world.task.cells[int(np.flatnonzero(world.observation_id == i)[0])] for i in path)
+            for path in learners.true_paths(task)} == {
+        tuple(task.positions[symbol] for symbol in sequence) for sequence in task.sequences
+    }  # fmt: skip
+    oracle = Oracle().learner(task, seed=0)
+    assert set(oracle.paths) == set(learners.true_paths(task))
+    assert oracle.plan.config.approach > 0
+    plain = PlainPPO().learner(task, seed=0).rewards.plan
+    assert (plain.config, plain.paths) == (RewardConfig(), ())
+    assert PlainPPO(bonus=0.25).learner(task, seed=0).rewards.plan.config.bonus == 0.25
+
+
+def test_worlds_are_changed_as_said():
+    task = TASKS["letter-1"]
+    assert Unchanged().env(task, seed=0) is task
+    assert WrongLabels(0.1).env(task, seed=0)().rate == 0.1
+    assert (PixelNoise(3).contrast, WrongLabels(0.1).contrast) == ("learned", "exact")
+
+
+def test_training_stops_when_the_task_is_solved():
+    class Learner:
+        env_steps = 0
+
+        def update(self):
+            self.env_steps += 4096
+            return {
+                "env_steps": self.env_steps,
+                "episodes": 20,
+                "success_rate": 1.0 if self.env_steps > 40_000 else 0.5,
+            }
+
+    history, solved = learners.train(Learner(), 10**9)
+    assert solved
+    assert history[-1]["env_steps"] == 4096 * (9 + 8)  # the ninth update is the last at one half
+    assert learners.train(Learner(), 30_000)[1] is False
+
+
+def test_labelled_paths_follow_the_function_in_an_unseen_world():
+    """Learned in Office 2, the labels give the test task's true sequences in the world with other walls."""
+    trained, tested = (compile_world(TASKS[name]) for name in ("office-2", "office-2-walls"))
+    symbols = trained.task.formula.symbols
+    key_ids = [trained.observation_of_symbol(symbol) for symbol in symbols]
+    function = LabelingFunction.learn(trained.observations, key_ids, dict(enumerate(symbols)))
+    found = set(measure.labelled_paths(function, tested.observations, tested.task.sequences))
+    assert found == set(learners.true_paths(tested.task))
+    assert not list(measure.labelled_paths(replace(function, symbols=("x",) * 4), tested.observations, [("m", "c")]))
+
+
+def test_generalization_learns_labels_before_it_uses_them():
+    """The whole way, in the world where it is quick: Letter 1 for training and testing."""
+    config = {"steps": 8192, "train_task": "letter-1", "train_steps": 100_000}
+    table = measure.generalization(RunSpec("generalization", "letter-1", "lstoc", 0, "smoke", config))
+    assert table.labels_learned.all()
+    assert (table.label_precision.iloc[0], table.label_recall.iloc[0]) == (1, 1)
+    alone = measure.generalization(RunSpec("generalization", "letter-1", "ppo", 0, "smoke", PPO_8192))
+    assert "labels_learned" not in alone
+    assert alone.env_steps.iloc[-1] == table.env_steps.iloc[-1] == 8192
+
+
+def test_an_interrupted_discovery_is_not_measured(monkeypatch):
+    found = measure.discover("letter-1", max_steps=4096, progress=False, callbacks=[lambda record: False])
+    assert found.interrupted
+    monkeypatch.setattr(measure, "discover", lambda *_, **__: found)
+    for run, told in (
+        (measure.training, LSTOC),
+        (measure.generalization, {"train_task": "letter-1", "train_steps": 1}),
+    ):
+        with pytest.raises(KeyboardInterrupt, match="x/letter-1--lstoc--0 was interrupted"):
+            run(RunSpec("x", "letter-1", "lstoc", 0, "smoke", {"steps": 4096, **told}))
