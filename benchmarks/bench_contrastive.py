@@ -23,7 +23,7 @@ import torch
 import lstoc_core as lstoc
 from lstoc_core.discovery.published.importance import (
     CODE,
-    Contrast,
+    ContrastData,
     Training,
     exact_importance,
     make_contrast,
@@ -109,7 +109,7 @@ def bench_trajectories(count: int, rounds: int) -> None:
     print(f"  both together against 0.5 s: {ours / 0.5:.2f}; against plain Python: {python / ours:.1f} times faster")
 
 
-def train_in_plain_torch(contrast: Contrast, iterations: int) -> None:
+def train_in_plain_torch(contrast: ContrastData, iterations: int) -> None:
     """One network, as one writes it down: what `train_importance` with one restart replaces."""
     inputs = torch.randn(len(contrast.positive), CODE)
     network = torch.nn.Sequential(torch.nn.Linear(CODE, 128), torch.nn.ReLU(), torch.nn.Linear(128, 1))

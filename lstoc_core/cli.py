@@ -122,11 +122,13 @@ def discover(
     max_steps: int = 1_000_000,
     solve: bool = False,
     save: Path | None = None,
+    checkpoint: Path | None = None,
     progress: bool = True,
 ) -> int:
     """Find the hidden subgoals of a task, their order and their names, from success or failure alone.
 
-    The exit code is 0 if they are exactly those of the task.
+    The exit code is 0 if they are exactly those of the task. Ctrl-C ends the run and shows what it has found: exit
+    code 130.
 
     Args:
         task: Name of the task; `lstoc tasks` lists them.
@@ -135,6 +137,7 @@ def discover(
         max_steps: Environment steps to give up after.
         solve: Go on until the policy completes the task.
         save: Write the result and its history there, as JSON.
+        checkpoint: A directory; the run is saved there every minute, and the same command goes on from it.
         progress: Show a progress bar.
     """
     from lstoc_core.study.executors import ONE_THREAD
@@ -144,7 +147,15 @@ def discover(
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
 
-    found = run(chosen, method=method, seed=seed, max_steps=max_steps, solve=solve, progress=progress)
+    found = run(
+        chosen,
+        method=method,
+        seed=seed,
+        max_steps=max_steps,
+        solve=solve,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
     marks = score(found, chosen)
     names = dict(found.labeling.mapping) if found.labeling else {}
     print(f"{chosen.name}: {chosen.formula}")
@@ -173,6 +184,9 @@ def discover(
         save.parent.mkdir(parents=True, exist_ok=True)
         save.write_text(json.dumps(_plain(result), indent=1, allow_nan=False) + "\n")
         print(f"  saved to {save}")
+    if found.interrupted:
+        print("  interrupted" + (f"; the same command goes on from {checkpoint}" if checkpoint else ""))
+        return 130
     return 0 if marks.exact else 1
 
 

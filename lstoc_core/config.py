@@ -10,7 +10,7 @@ from lstoc_core.policies.pursuit import PursuitConfig
 
 @dataclass(frozen=True)
 class LSTOCConfig:
-    """Settings of the loop; those of its parts are fields of their own."""
+    """Settings of the loop; each of its parts has a field of its own."""
 
     num_envs: int = 64
     """Episodes collected side by side."""
@@ -18,19 +18,19 @@ class LSTOCConfig:
     bonus: float = 0.01
     """First-occupancy bonus while exploring."""
     progress: float = 0.1
-    """r_a: pay for each key state of a followed sequence, visited in order."""
+    """r_a: reward for each key state of a followed sequence, visited in order."""
     success: float = 1.0
-    """Pay for a success that no decided sequence explains."""
+    """Reward for a success that no decided sequence explains."""
     explained: float = 0.2
-    """Pay for a success that a decided sequence explains."""
+    """Reward for a success that a decided sequence explains."""
     rearm: bool = True
-    """The bonus counts afresh whenever the agent advances along a known sequence."""
+    """Whether all observations count as new again when the agent advances along a known sequence."""
     patience: int | None = 1000
-    """Trajectories without any news after which exploration counts as collapsed; None: never. Until there is news, the
-    bonus is doubled, at most twice, and scaled, per observation, by the fraction of the last `patience // 4` episodes
-    that never visited it; explained successes pay half as much, at most twice."""
+    """Trajectories without news from discovery after which exploration counts as collapsed; None: never. The bonus is
+    then doubled, at most twice. It is scaled, per observation, by the fraction of the last `patience // 4` episodes
+    that never visited it. Explained successes pay half as much, halved at most twice. News undoes all of this."""
     first_positives: int = 3
-    """Successes before the first discovery."""
+    """Fewest successes for the first discovery."""
     growth: float = 1.03
     """Discovery runs again when the number of trajectories has grown by this factor."""
     guided: GuidedConfig = field(default_factory=GuidedConfig)

@@ -4,9 +4,9 @@
     d.sequences, d.key_states, d.labeling.mapping
     lstoc.score(d, lstoc.TASKS["office-2"]).exact
 
-An explorer collects trajectories; a discovery method looks at all of them now and then, and says what exploration
-should follow. The method itself judges when it has seen enough; the truth takes no part in it. Then the explorer goes
-on to learn the task along the discovered sequences.
+An explorer collects trajectories. From time to time, a discovery method searches all of them and says what to explore
+next. The method decides when to stop; it never sees the truth. Then, with `solve`, the explorer learns to complete the
+task along the discovered sequences.
 """
 
 import json
@@ -21,18 +21,18 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.exploration.policy import PolicyExplorer
-from lstoc_core.run.interrupt import Interrupt
-from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.labeling import Labeling, LabelingError, certify, label
 from lstoc_core.logic.fsm import FSM
-from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.policies.ppo import PPO
+from lstoc_core.run.checkpoint import Checkpoint
+from lstoc_core.run.interrupt import Interrupt
+from lstoc_core.run.journal import Counts, Journal, Phase, Record
+from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
@@ -42,11 +42,11 @@ __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record",
 
 @runtime_checkable
 class Problem(Protocol):
-    """A task that brings its own environments and FSM."""
+    """A task with its own environments and FSM."""
 
     @property
     def fingerprint(self) -> str:
-        """Text that tells it from every other one."""
+        """Text that identifies the task."""
         ...
 
     def fsm(self) -> FSM: ...
@@ -56,9 +56,9 @@ class Problem(Protocol):
 
 EnvLike = Problem | str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | VectorEnv[Any, Any, Any]
 MakeExplorer = Callable[[IdVectorEnv, LSTOCConfig, int], Explorer]
-"""An explorer for an environment, settings and a seed."""
+"""Makes an explorer for an environment, settings and a seed."""
 Callback = Callable[[Record], bool | None]
-"""Called with each update's record; False ends the run."""
+"""Called with the record of each update; returning False ends the run."""
 
 
 @dataclass(frozen=True)
@@ -84,20 +84,20 @@ class Discovery:
     labeling: Labeling | None
     """Names of the key states; None without an FSM, or when the sequences do not fit it."""
     finished: bool
-    """Whether the method came to its own stop within the budget. For "guided" with an FSM and exact labels: whether
-    exactly one assignment of its symbols to states is consistent with every episode's outcome."""
+    """Whether the method finished within the budget. For "guided" with an FSM and exact labels: whether exactly one
+    assignment of its symbols to states is consistent with every episode's outcome."""
     missing: Missing
-    """If not: what it still needed."""
+    """What the method still needed; empty if it finished."""
     interrupted: bool
     """Whether Ctrl-C or a callback ended the run."""
     num_trajectories: int
-    """Trajectories, positive and negative, when discovery finished; or all, if it did not."""
+    """Trajectories, positive and negative, when discovery finished; all of them if it did not."""
     num_positives: int
     """Successes among them."""
     env_steps: int
     """Environment steps until then."""
     success_rate: float
-    """Of the last episodes of the solve phase; nan without one."""
+    """Of the last episodes of the solve phase; NaN without one."""
     history: list[Record]
     """One record per update."""
     trajectories: TrajectoryStore
@@ -106,7 +106,7 @@ class Discovery:
 
     @property
     def learner(self) -> PPO | None:
-        """The policy and everything to go on training it; None if the explorer has none."""
+        """The policy and its training state; None if the explorer has none."""
         return self.explorer.learner
 
 
@@ -134,10 +134,10 @@ def discover(
     solve: go on after the discovery until the policy completes the task.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
     explorer: "policy" (the paper's GRU policy, trained by PPO), or a function that makes one.
-    callbacks: called with each update's record, the same that `history` keeps; one that returns False ends the run.
-    checkpoint: a directory; the run is saved there every minute and goes on from it when called again.
+    callbacks: called with the record of each update, as kept in `history`; one that returns False ends the run.
+    checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
-    Ctrl-C ends the run after the update under way: what was found so far is returned, the checkpoint saved.
+    Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved.
     """
     config = config or LSTOCConfig()
     problem = _problem(env)
@@ -166,7 +166,7 @@ def discover(
                         journal.stopped, journal.phase = Counts.of(scout), Phase.SOLVE
                 journal.take_note(finder, scout.trajectories)
             else:
-                # Everything is known: learn to complete the task.
+                # The sequences are known: learn to complete the task.
                 stats = scout.pursue(finder.paths)
                 if scout.solved:
                     journal.phase = Phase.SOLVED
@@ -192,13 +192,13 @@ def _problem(env: EnvLike) -> Any:
     """The task of that name; anything else as it is."""
     if not isinstance(env, str):
         return env
-    from lstoc_core.worlds.tasks import TASKS  # here: only who names a task needs the worlds
+    from lstoc_core.worlds.tasks import TASKS  # imported here: only a task's name needs the worlds
 
     return TASKS[env]
 
 
 def _vector_env(env: Any, num_envs: int, seed: int) -> IdVectorEnv:
-    """A vector environment of observation ids, whatever was given."""
+    """A vector environment of observation ids, made from whatever was given."""
     if isinstance(env, Problem):
         return env.vector_env(num_envs, seed=seed)
     if isinstance(env, gymnasium.Env):
@@ -211,7 +211,7 @@ def _vector_env(env: Any, num_envs: int, seed: int) -> IdVectorEnv:
 
 
 def _chosen(what: str, given: Any, known: Mapping[str, Any]) -> Any:
-    """The factory of that name, or the one that was given itself."""
+    """The factory of that name, or the factory that was given."""
     if callable(given):
         return given
     if given not in known:
@@ -222,7 +222,7 @@ def _chosen(what: str, given: Any, known: Mapping[str, Any]) -> Any:
 def _key(
     problem: Any, world: IdVectorEnv, method: str, fsm: FSM | None, seed: int, contrast: str, config: LSTOCConfig
 ) -> dict[str, Any]:
-    """What makes it the same run, as JSON gives it back."""
+    """What identifies the run, in JSON types."""
     shape = f"observations of shape {world.observations.shape[1:]}"
     env = problem.fingerprint if isinstance(problem, Problem) else shape
     key = {"env": env, "method": method, "contrast": contrast, "seed": seed, "fsm": repr(fsm), **asdict(config)}
@@ -283,17 +283,17 @@ def _result(
 def _labeling(
     sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
 ) -> Labeling:
-    """Names of the key states: those the method knows, certified; or by the integer program."""
+    """Names of the key states: the method's assignment, certified, or else the integer program's."""
     if names is not None:
         try:
             return certify(sequences, fsm, {number[key]: symbol for symbol, key in names.items()})
-        except LabelingError:  # some key states carry no name, or too many mappings exist
+        except LabelingError:  # some key states carry no name, or there are too many mappings
             pass
     return label(sequences, fsm)
 
 
 def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int) -> Missing:
-    """What was seen and why it did not suffice."""
+    """What was seen, and why it does not suffice."""
     store, steps = explorer.trajectories, explorer.env_steps
     if not len(store):
         return Missing.one(f"no episode ended within {steps} steps: raise max_steps or shorten the episodes")

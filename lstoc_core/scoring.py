@@ -1,4 +1,4 @@
-"""A discovery against the truth, which only the task knows."""
+"""Scoring: a discovery compared with the truth, which only the task knows."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,20 @@ from lstoc_core.worlds.tasks import TASKS, Task
 
 @dataclass(frozen=True)
 class Score:
-    """A discovery against the task's truth."""
+    """How well a discovery matches the task's truth."""
 
     exact: bool
     """The discovered sequences are exactly the task's minimal satisfying sequences."""
     found: float
-    """Share of the task's key states among the discovered ones."""
+    """Fraction of the task's key states that were discovered."""
     labels_correct: bool
-    """Every discovered key state of the sequences has its right name."""
+    """Every key state of the discovered sequences has its true name."""
 
 
 def score(discovery: Discovery, task: Task | str) -> Score:
-    """Compare with the truth, which only the task knows.
+    """Compare a discovery with the task's truth.
 
-    A key state is taken for the place whose observation is nearest to what the agent saw, so noise does no harm.
+    A key state counts as the place with the nearest observation, so noise in observations does no harm.
     """
     task = TASKS[task] if isinstance(task, str) else task
     world = compile_world(task)

@@ -1,6 +1,7 @@
 """The command line as a user meets it: help, exit codes, messages without a traceback."""
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -157,3 +158,23 @@ def test_reproduce_passes_everything_on_and_reports(capsys, monkeypatch, status,
     assert got == code
     assert "00_x" in out
     assert status in out
+
+
+def test_ctrl_c_shows_what_was_found_and_saves_the_checkpoint(tmp_path):
+    command = [sys.executable, "-m", "lstoc_core", "discover", "office-1", "--checkpoint", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
+    )
+    shown = ""
+    while "explore" not in shown and process.poll() is None:
+        shown += process.stderr.read(1)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "not finished" in out
+    assert "interrupted; the same command goes on from" in out
+    assert (tmp_path / "run" / "loop.json").exists()

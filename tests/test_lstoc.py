@@ -264,17 +264,26 @@ def test_a_callback_that_returns_false_ends_the_run_and_saves_it(tmp_path):
     assert_same(run(task, checkpoint=tmp_path), run(task))
 
 
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C as in a terminal, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_ends_the_run_after_the_update_under_way(tmp_path):
     task = tiny("a;b;a")
-    before = signal.getsignal(signal.SIGINT)
     stopped = run(task, callbacks=[lambda record: signal.raise_signal(signal.SIGINT)], checkpoint=tmp_path)
     assert stopped.interrupted
     assert not stopped.finished
     assert len(stopped.history) == 1
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert_same(run(task, checkpoint=tmp_path), run(task))
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_second_ctrl_c_ends_it_at_once():
     def twice(record):
         signal.raise_signal(signal.SIGINT)
@@ -283,6 +292,14 @@ def test_a_second_ctrl_c_ends_it_at_once():
     with pytest.raises(KeyboardInterrupt):
         run(tiny("a;b"), callbacks=[twice])
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_run_that_was_told_to_ignore_ctrl_c_ignores_it():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    found = run(tiny("a;b"), max_steps=2_000, callbacks=[lambda record: signal.raise_signal(signal.SIGINT)])
+    assert not found.interrupted
+    assert len(found.history) == 4
 
 
 # --- any environment --------------------------------------------------------------------------------------------------

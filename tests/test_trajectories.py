@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lstoc_core import trajectories
 from lstoc_core.trajectories import (
     TrajectoryStore,
     after,
@@ -14,9 +13,11 @@ from lstoc_core.trajectories import (
     explained_by,
     first_occupancy,
     latest_match,
+    matching,
     segment_counts,
     shortest_ways,
 )
+from lstoc_core.trajectories import store as store_module
 
 IDS = 5
 batches = st.lists(st.lists(st.lists(st.integers(0, IDS - 1), min_size=1, max_size=12), max_size=5), max_size=4)
@@ -126,7 +127,8 @@ def test_results_do_not_depend_on_the_block_size(groups, block):
     store, _ = stored(groups)
     whole = segment_counts(store, store.offsets[:-1], store.offsets[1:], IDS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trajectories, "_BLOCK", block)
+        patch.setattr(store_module, "BLOCK", block)
+        patch.setattr(matching, "BLOCK", block)
         again = TrajectoryStore(IDS)
         again.append_flat(store.ids, store.lengths, store.labels)
         assert (again.previous == store.previous).all()

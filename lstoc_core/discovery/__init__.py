@@ -1,1 +1,1 @@
-"""Which sequences of states complete the task: the methods that find out from labelled trajectories."""
+"""Discovery: which sequences of states complete the task, learned from labelled trajectories."""

@@ -1,10 +1,11 @@
 """Which answers are consistent with the trajectories, given the structure of the answer: an FSM with its symbols.
 
-An *assignment* gives each symbol in the FSM's minimal sequences a state of its own. It is *consistent* if every episode
-would have ended as it did: no failure contains one of its sequences, each success contains one, and no sooner than at
-its end. The truth is always consistent. So if exactly one assignment is, it is the truth; and if several are, nothing
-in these trajectories tells them apart. To stop as soon as one is left is therefore sound as long as the labels are
-exact, and no sound rule can stop earlier on the same data.
+An *assignment* gives each symbol in the FSM's minimal sequences a state of its own. It is *consistent* if it predicts
+every episode's outcome: no failure contains one of its sequences, and every success contains one, first at its end.
+
+With exact labels the truth is always consistent. If exactly one assignment is, it is the truth. If several are, nothing
+in these trajectories tells them apart. So it is sound to stop when one is left, and no sound rule can stop earlier on
+the same data.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,28 +14,28 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.evidence import Counts, Evidence
+from lstoc_core.discovery.evidence import Evidence, Indices
 from lstoc_core.logic.fsm import Word
 from lstoc_core.trajectories.matching import KeyPath, explained_by
 
 Assignment = dict[str, int]
 """Symbol -> observation id of its state."""
 MAX_WORK = 2_000_000_000
-"""Ids looked at in one search, roughly: some seconds."""
+"""Budget of one search, roughly in ids read: a few seconds."""
 
 
 @dataclass(frozen=True, order=True)
 class Answer:
     """The FSM's sequences as paths of states.
 
-    With fewer paths than the FSM has sequences it is *open*: these paths explain every success, so the other sequences
-    may lead anywhere, through places never seen if nowhere else.
+    With fewer paths than the FSM has sequences it is *open*. Its paths already explain every success, so the
+    trajectories do not constrain the other sequences.
     """
 
     paths: tuple[KeyPath, ...]
     """Sorted."""
     assignment: Assignment = field(compare=False)
-    """One that gives these paths; if symbols are interchangeable, others give them, too."""
+    """One assignment that gives these paths; there are others if symbols are interchangeable."""
 
     def complete(self, structure: Sequence[Word]) -> bool:
         """Whether it has a path for every sequence."""
@@ -59,23 +60,23 @@ def answers(evidence: Evidence, structure: Sequence[Word], limit: int | None = N
 
 
 def proved(found: Sequence[Answer], structure: Sequence[Word]) -> bool:
-    """Whether these answers, all there are or at least two of them, come down to one."""
+    """Whether exactly one answer is consistent, and it is complete. found: all answers, or at least two of them."""
     return len(found) == 1 and found[0].complete(structure)
 
 
 class _Search:
-    """Depth first: a success that no sequence explains yet must contain one of those that are still to be assigned."""
+    """Depth-first search. A success that no assigned sequence explains must contain one of the open sequences."""
 
     def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
         self.evidence, self.structure = evidence, structure
         self.positives, self.failures = evidence.positives, evidence.failures
         self.tries = MAX_WORK // (self.failures.size + 100_000)
-        """States that may still be tried for a symbol."""
+        """Budget left: states that may still be tried for a symbol."""
         self.done: set[frozenset[tuple[str, int]]] = set()
-        """Partial assignments that were worked out: the same ones come up for one success and for another."""
+        """Partial assignments already searched. Different successes lead to the same ones."""
 
     def answers(self, names: Assignment) -> Iterator[Answer]:
-        """Answers that extend this partial assignment, unless it came before."""
+        """Answers that extend this partial assignment; none if it was searched before."""
         if (key := frozenset(names.items())) in self.done:
             return
         self.done.add(key)
@@ -88,15 +89,15 @@ class _Search:
             yield Answer(tuple(sorted(paths)), names)
             return
         short = rest[np.argsort(self.positives.lengths[rest], kind="stable")]
-        for success in short[: self.evidence.doubtful + 1]:  # one of so many is a success indeed
+        for success in short[: self.evidence.doubtful + 1]:  # at most `doubtful` labels are wrong
             for word in sorted(open_, key=lambda word: len(set(word) - names.keys())):
                 for more in self._namings(names, word, success, rest, open_):
                     yield from self.answers(more)
 
     def _namings(
-        self, names: Assignment, word: Word, success: int, rest: Counts, open_: Sequence[Word]
+        self, names: Assignment, word: Word, success: int, rest: Indices, open_: Sequence[Word]
     ) -> Iterator[Assignment]:
-        """Assignments of the word's other symbols such that the success contains it."""
+        """Extensions of `names` to all symbols of the word such that the success contains it."""
         free = [name for name in dict.fromkeys(reversed(word)) if name not in names]
         if not free:
             if self.evidence.supported(_path(word, names), np.array([success])):
@@ -107,7 +108,7 @@ class _Search:
         place = len(word) - 1 - word[::-1].index(name)
         slot = _path(word[:place], names), _path(word[place + 1 :], names)
         possible = self._possible(place == len(word) - 1, slot, success)
-        if name in shared:  # each of the open sequences needs it
+        if name in shared:  # all open sequences contain it, so every unexplained success visits it
             slot_of_all = slot if len(open_) == 1 else ((), ())
             possible &= self.evidence.visits(self.positives, *slot_of_all, rest) >= len(rest) - self.evidence.doubtful
         if len(free) == word.count(name) == 1 and possible.any():
@@ -121,7 +122,7 @@ class _Search:
             yield from self._namings({**names, name: int(state)}, word, success, rest, open_)
 
     def _possible(self, last: bool, slot: tuple[KeyPath, KeyPath], success: int) -> NDArray[np.bool_]:
-        """States [num_ids] that the success visits in the slot; the last of a sequence is where it ends."""
+        """States [num_ids] that the success visits in the slot; with `prompt`, it ends on the last of its sequence."""
         possible: NDArray[np.bool_]
         if last and self.evidence.prompt:
             possible = np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]
@@ -131,5 +132,5 @@ class _Search:
 
 
 def _path(word: Word, names: Assignment) -> KeyPath:
-    """States of the word's symbols, as far as they are assigned."""
+    """States of the word's assigned symbols, in order."""
     return tuple(names[name] for name in word if name in names)

@@ -1,6 +1,6 @@
-"""What labelled trajectories say about satisfying sequences: which they support, which they refute.
+"""Evidence for and against satisfying sequences: successes that support them, failures that refute them.
 
-The label is exact, so a sequence is satisfying if and only if no trajectory visits it in order and still fails.
+With exact labels, a sequence is satisfying if and only if no failure visits it in order.
 """
 
 from typing import TypeVar
@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 from lstoc_core.trajectories.matching import KeyPath, earliest_match, latest_match, segment_counts
 from lstoc_core.trajectories.store import TrajectoryStore
 
-Counts = NDArray[np.int64]
-Number = TypeVar("Number", int, Counts)
+Indices = NDArray[np.int64]
+"""Indices of trajectories, or flat positions in a store."""
+Number = TypeVar("Number", int, NDArray[np.int64])
 
 
 class Evidence:
     """Successes and failures of a store.
 
-    prompt: episodes end at their first success, whatever their label says then. So every success minus its last step is
-    a certain failure, and of a failure with a wrong label only the last step is in doubt.
-    noise: share of labels that may be wrong.
+    prompt: episodes end at their first success, even if its label is flipped. So every success minus its last step is a
+    certain failure, and a flipped label puts only the last step of a failure in doubt.
+    noise: fraction of labels that may be flipped.
     """
 
     def __init__(self, store: TrajectoryStore, *, prompt: bool = True, noise: float = 0.0) -> None:
@@ -28,9 +29,9 @@ class Evidence:
         self.positives = store.select(store.positives)
         self.failures = store.select(store.negatives)
         self.doubtful = self.tolerated(len(self.failures))
-        """Successes that may be none."""
+        """Most failures that may be labelled as successes."""
         self._label_counts_from = self.failures.offsets[1:] - 1 if prompt else self.failures.offsets[:-1]
-        """Flat position in each failure before which it has failed for certain, whatever its label says."""
+        """Per failure, the flat position before which it is a certain failure, whatever its label."""
         if prompt and len(self.positives):
             kept = np.ones(self.positives.size, np.bool_)
             kept[self.positives.offsets[1:] - 1] = False
@@ -38,7 +39,7 @@ class Evidence:
             self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
             self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(lengths) :])
 
-    def supported(self, path: KeyPath, successes: Counts) -> int:
+    def supported(self, path: KeyPath, successes: Indices) -> int:
         """How many of the successes contain a path."""
         return int((earliest_match(self.positives, path)[successes] >= 0).sum())
 
@@ -47,7 +48,7 @@ class Evidence:
         return int((earliest_match(self.failures, path) >= 0).sum())
 
     def admits(self, path: KeyPath) -> bool:
-        """Whether more failures contain the path than noise explains: then it does not satisfy. Nor does the empty one."""
+        """Whether the path has more refuters than noise explains: it is not satisfying. Nor is the empty path."""
         match = earliest_match(self.failures, path)
         refuting = match >= 0
         if not self.noise or (refuting & (match < self._label_counts_from)).any():
@@ -57,20 +58,22 @@ class Evidence:
         return not path or refuters > self.tolerated(refuters + support)
 
     def tolerated(self, trials: Number) -> Number:
-        """Most wrong labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
+        """Most flipped labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
         if not self.noise:
             return 0 * trials
-        from scipy.stats import binom  # here: slow to import
+        from scipy.stats import binom  # imported here: slow
 
         most: Number = binom.ppf(0.999, trials, self.noise).astype(np.int64)[()]
         return most
 
-    def slot(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Counts) -> tuple[Counts, Counts]:
-        """Bounds of the part strictly between the earliest visit of `before` and the latest visit of `behind`."""
+    def slot(
+        self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Indices
+    ) -> tuple[Indices, Indices]:
+        """Flat bounds of the open segments between the earliest match of `before` and the latest match of `behind`."""
         start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
         both = (start >= 0) & (stop >= 0)
         return start[both], stop[both]
 
-    def visits(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Counts) -> Counts:
+    def visits(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Indices) -> NDArray[np.int64]:
         """For each state [num_ids], how many of the chosen trajectories visit it in that slot."""
         return segment_counts(store, *self.slot(store, before, behind, chosen), self.num_ids)

@@ -1,9 +1,8 @@
 """Counterexample-guided discovery of satisfying sequences ("guided"), from labelled trajectories alone.
 
-The label is exact, so a sequence of key states is satisfying if and only if no trajectory visits it in order and still
-fails. The search (`hypotheses`) looks for sequences that successes share and no failure contains. Successes that
-contain none of the sequences found so far are unexplained and ask for another branch. Given an FSM, the method is
-finished when exactly one assignment of its symbols to states is consistent with every episode's outcome (`consistent`).
+The search (`hypotheses`) looks for sequences that successes share and no failure contains. A success that contains none
+of them is unexplained: there must be another branch. Given an FSM, the method finishes when exactly one assignment of
+its symbols to states is consistent with every episode's outcome (`consistent`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,10 @@ __all__ = ["Finding", "Findings", "Guided", "GuidedConfig", "SearchStep", "guide
 
 
 def guided(store: TrajectoryStore, config: GuidedConfig | None = None, contrast: SlotScores | None = None) -> Findings:
-    """Satisfying sequences that explain the successes in `store` and that nothing in it refutes.
+    """Satisfying sequences that explain the successes in `store` and have no refuters in it.
 
-    contrast: scores the states of a slot, e.g. by a trained f_ω; None compares exactly in which share of the successes
-    and of the refuters a state occurs.
+    contrast: scores the states of a slot, e.g. by a trained f_ω. None: the fraction of successes that visit a state
+    there, minus the fraction of refuters.
     """
     return GuidedSearch(store, config or GuidedConfig(), contrast).findings()
 
@@ -46,9 +45,9 @@ def guided_steps(store: TrajectoryStore, config: GuidedConfig | None = None) -> 
 class Guided:
     """The guided method over a growing set of trajectories (a `DiscoveryMethod`).
 
-    structure: the minimal sequences of an FSM. Then it is finished when exactly one answer is consistent.
-    Without one, a set of sequences that is decided and explains every success is final once the number of trajectories
-    has doubled since it was first found.
+    structure: minimal sequences of an FSM. With it, the method finishes when exactly one answer is consistent.
+    Without it, the method finishes when its sequences are decided, explain every success, and have not changed while
+    the number of trajectories doubled.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class Guided:
         self.finished = False
         self.missing = Missing.one("no success was seen")
         self._since = 0
+        """Number of trajectories when the sequences last changed."""
 
     @property
     def paths(self) -> tuple[KeyPath, ...]:
@@ -81,12 +81,12 @@ class Guided:
 
     @property
     def request(self) -> Request:
-        """Follow the sequences and the best hypothesis about the unexplained; decided sequences are explained."""
+        """Follow the sequences and the best unfinished hypothesis; decided sequences count as explained."""
         decided = tuple(finding.path for finding in self.findings.sequences if finding.decided)
         return Request((*self.paths, *self.findings.pursued[:1]), decided)
 
     def advance(self, store: TrajectoryStore) -> Missing:
-        """Judge all trajectories anew."""
+        """Search all trajectories again; what is missing afterwards."""
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
         self.findings = search.findings()
         self.missing = self._prove(search) if self.structure else self.findings.missing
@@ -98,7 +98,7 @@ class Guided:
         return self.missing
 
     def _prove(self, search: GuidedSearch) -> Missing:
-        """Take the one consistent answer of the FSM's structure; else, what leaves it open."""
+        """Take the answer if exactly one is consistent; else, say what is open."""
         try:
             found = answers(search, self.structure, limit=2)
         except TooManyTries as error:
@@ -111,7 +111,7 @@ class Guided:
         return Missing()
 
     def _open(self, found: Sequence[Answer]) -> Missing:
-        """Why the consistent answers prove nothing yet."""
+        """Why nothing is proved yet."""
         if not found:
             return Missing.one("no way to give the FSM's names to states agrees with all trajectories")
         if self.findings.missing:
@@ -126,7 +126,7 @@ class Guided:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next judgement depends on, in plain values."""
+        """What the next `advance` depends on, in plain values."""
         return {
             "findings": asdict(self.findings),
             "since": self._since,
@@ -136,7 +136,7 @@ class Guided:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore what `state_dict` returned."""
         findings, self._since, self.finished = state["findings"], state["since"], state["finished"]
         self.names, self.missing = state["names"], Missing.from_json(state["missing"])
         self.findings = Findings(
@@ -151,5 +151,5 @@ class Guided:
 
 
 def _places(answer: Answer) -> str:
-    """A place for each path of an answer in a sentence."""
+    """One placeholder {} for each path of an answer (see `Need`)."""
     return " | ".join(["{}"] * len(answer.paths))

@@ -1,11 +1,11 @@
-"""The search of the guided method: hypotheses about a satisfying sequence, one key state inserted after the other.
+"""The search of the guided method: hypotheses about a satisfying sequence, grown one key state at a time.
 
-Successes that contain a hypothesis h support it; failures that contain it are its *refuters*. The search begins at the
-state on which successes end. It inserts into h, where it best separates supporters from refuters, one state after the
-other until no refuter is left; then it removes whatever can go without admitting a refuter.
+Successes that contain a hypothesis *support* it; failures that contain it are its *refuters*. The search starts with
+the state on which successes end. It inserts the states that best separate successes from refuters until no refuter is
+left. Then it drops every state whose removal admits no refuter.
 
-A *rival* of h has one key state exchanged, has no refuters either, and covers the same successes: the data leaves open
-which of them is meant. Sequences without rivals are *decided*.
+A *rival* of a sequence differs in one key state, has no refuters and explains the same successes: the data cannot tell
+them apart. A sequence is *decided* when it has no rivals and enough successes that no other sequence explains.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.evidence import Counts, Evidence
+from lstoc_core.discovery.evidence import Evidence, Indices
 from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.trajectories.matching import KeyPath, earliest_match, explained_by, segment_counts, segments
 from lstoc_core.trajectories.store import TrajectoryStore
 
 SlotScores = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
-"""Scores [num_ids] of observations from the parts of successes and of refuters that lie in one slot."""
+"""Scores [num_ids] of observations, from the parts of successes and of refuters within one slot."""
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,26 @@ class GuidedConfig:
     """Settings of the guided method."""
 
     min_support: int = 2
-    """Successes that a hypothesis needs to be worth following."""
+    """Fewest successes that support a hypothesis worth following."""
     min_share: float = 0.1
-    """The same, as a share of the unexplained successes."""
+    """The same as a fraction of the unexplained successes; the larger of both counts."""
     decisive: int = 5
-    """Successes that only this sequence explains, for it to be decided."""
+    """Fewest successes that no other sequence explains, for a sequence to be decided."""
     max_length: int = 8
     """Longest sequence considered; with an FSM, its longest path."""
     noise: float = 0.0
-    """Share of labels that may be flipped. 0: labels are exact."""
+    """Fraction of labels that may be flipped. 0: labels are exact."""
     prompt: bool = True
-    """Episodes end at their first success, flipped label or not. False: the label speaks of the episode as a whole."""
+    """Episodes end at their first success, even if its label is flipped. False: the label is for the whole episode."""
     beam: int = 3
-    """Hypotheses pursued at a time."""
+    """Beam width: hypotheses kept after each insertion."""
     slack: int = 3
-    """Elements by which a hypothesis may exceed `max_length` on the way: states that turn out superfluous go later."""
+    """States by which a hypothesis may exceed `max_length` during the search; superfluous ones are pruned later."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One satisfying sequence and what the data says of it."""
+    """One satisfying sequence and its evidence."""
 
     path: KeyPath
     support: int
@@ -60,19 +60,19 @@ class Finding:
     rivals: tuple[KeyPath, ...]
     """Sequences with one element exchanged that the data cannot tell from this one."""
     decided: bool
-    """Whether it has no rivals and enough successes of its own."""
+    """Whether it has no rivals and enough unique support."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """What the trajectories so far say."""
+    """What the search found in the trajectories so far."""
 
     sequences: tuple[Finding, ...]
     positives: int
     unexplained: int
     """Successes that contain none of the sequences."""
     pursued: tuple[KeyPath, ...] = ()
-    """The best unfinished hypotheses about the unexplained successes: worth following while collecting more."""
+    """The best unfinished hypotheses about the unexplained successes; exploration may follow them."""
 
     @property
     def paths(self) -> tuple[KeyPath, ...]:
@@ -80,7 +80,7 @@ class Findings:
 
     @property
     def missing(self) -> Missing:
-        """What the data does not decide; nothing when everything is explained and decided."""
+        """What the data leaves open; empty if every success is explained and every sequence decided."""
         if not self.positives:
             return Missing.one("no success was seen")
         needs = [Need(f"{self.unexplained} successes are unexplained")] if self.unexplained else []
@@ -96,18 +96,18 @@ class Findings:
 @dataclass(frozen=True)
 class _Hypothesis:
     path: KeyPath
-    support: Counts
+    support: Indices
     """Indices of the considered successes that contain the path."""
-    refuters: Counts
+    refuters: Indices
     """Indices of the failures that contain the path."""
     parent: "_Hypothesis | None" = None
     separation: NDArray[np.float64] | None = None
-    """Share of the parent's successes minus share of its refuters that visit each state in the slot, [num_ids]."""
+    """Fraction of the parent's successes minus that of its refuters that visit a state in the slot, [num_ids]."""
 
 
 @dataclass(frozen=True)
 class SearchStep:
-    """One hypothesis on the way to a sequence."""
+    """One hypothesis that led to a sequence."""
 
     path: KeyPath
     support: int
@@ -115,7 +115,7 @@ class SearchStep:
     refuters: int
     """Failures that contain it."""
     separation: NDArray[np.float64] | None
-    """How well each state [num_ids] separated successes from refuters in the slot it filled; None at the start."""
+    """Per state [num_ids], how well it separated successes from refuters in the slot just filled; None at the start."""
 
 
 class GuidedSearch(Evidence):
@@ -127,6 +127,7 @@ class GuidedSearch(Evidence):
         self._origins: dict[KeyPath, _Hypothesis] = {}
 
     def findings(self) -> Findings:
+        """Search for sequences one by one until they explain every success, or no further one is found."""
         paths: list[KeyPath] = []
         pursued: tuple[KeyPath, ...] = ()
         unexplained = np.arange(len(self.positives))
@@ -145,6 +146,7 @@ class GuidedSearch(Evidence):
         return Findings(tuple(self.judge(paths)), len(self.positives), open_, pursued)
 
     def steps_to(self, path: KeyPath) -> tuple[SearchStep, ...]:
+        """The hypotheses that led to a sequence, first to last, before pruning."""
         steps, hypothesis = [], self._origins.get(path)
         while hypothesis is not None:
             counts = len(hypothesis.support), len(hypothesis.refuters)
@@ -154,7 +156,7 @@ class GuidedSearch(Evidence):
 
     # -- one sequence ----------------------------------------------------------------------------------------------
 
-    def _search(self, successes: Counts) -> tuple[KeyPath | None, tuple[KeyPath, ...]]:
+    def _search(self, successes: Indices) -> tuple[KeyPath | None, tuple[KeyPath, ...]]:
         """The best sequence for these successes, and the best unfinished hypotheses if there is none."""
         frontier = self._roots(successes)
         refuters = max((len(root.refuters) for root in frontier), default=0)
@@ -189,8 +191,8 @@ class GuidedSearch(Evidence):
             return None, pursued
         return min(finished, key=lambda path: (-finished[path], len(path), path)), pursued
 
-    def _roots(self, successes: Counts) -> list[_Hypothesis]:
-        """Where the search begins: at the states on which successes end; without `prompt`, at the empty sequence."""
+    def _roots(self, successes: Indices) -> list[_Hypothesis]:
+        """Where the search starts: the states on which successes end; without `prompt`, the empty sequence."""
         if not self.config.prompt:
             return [_Hypothesis((), successes, np.arange(len(self.failures)))]
         last = self.positives.ids[self.positives.offsets[1:][successes] - 1]
@@ -200,8 +202,8 @@ class GuidedSearch(Evidence):
             for end in ends[counts >= self._needed(successes)]
         ]
 
-    def _insertions(self, hypothesis: _Hypothesis, successes: Counts) -> list[_Hypothesis]:
-        """The hypotheses with one more state: for every slot, the states that separate best."""
+    def _insertions(self, hypothesis: _Hypothesis, successes: Indices) -> list[_Hypothesis]:
+        """Hypotheses with one more state: for every slot, the states that best separate successes from refuters."""
         path, children = hypothesis.path, []
         for slot in range(len(path) + (not self.config.prompt or not path)):
             inside = self.slot(self.positives, path[:slot], path[slot:], hypothesis.support)
@@ -219,21 +221,22 @@ class GuidedSearch(Evidence):
                 children.append(self._hypothesis((*path[:slot], int(state), *path[slot:]), hypothesis, separation))
         return children
 
-    def _learned(self, inside: tuple[Counts, Counts], outside: tuple[Counts, Counts]) -> NDArray[np.float64]:
+    def _learned(self, inside: tuple[Indices, Indices], outside: tuple[Indices, Indices]) -> NDArray[np.float64]:
+        """Scores [num_ids] by `contrast`; states without a score come last."""
         assert self.contrast is not None
         scores = self.contrast(segments(self.positives, *inside), segments(self.failures, *outside))
         return np.nan_to_num(scores, nan=-np.inf)
 
     def _prune(self, path: KeyPath) -> KeyPath:
-        """Drop, from the front, the elements that can go without admitting a refuter: bottlenecks fall out here."""
+        """Drop elements, front first, whose removal admits no refuter. This removes bottlenecks."""
         for index in range(len(path) - self.config.prompt):
             shorter = path[:index] + path[index + 1 :]
             if _no_repeat(shorter) and not self.admits(shorter):
                 return self._prune(shorter)
         return path
 
-    def _improve(self, path: KeyPath, successes: Counts) -> KeyPath:
-        """Exchange single elements as long as more successes are covered and nothing refutes it."""
+    def _improve(self, path: KeyPath, successes: Indices) -> KeyPath:
+        """Exchange single elements while this adds support and admits no refuter."""
         best = self.supported(path, successes)
         for index in range(len(path) - self.config.prompt):
             for state, covered in self._exchanges(path, index, successes, best + 1):
@@ -246,7 +249,7 @@ class GuidedSearch(Evidence):
     # -- the set of sequences --------------------------------------------------------------------------------------
 
     def _without_superfluous(self, paths: list[KeyPath]) -> list[KeyPath]:
-        """Without sequences that only explain what the others explain; the least supported goes first."""
+        """Drop sequences that explain no success of their own, least supported first."""
         covers = {path: earliest_match(self.positives, path) >= 0 for path in paths}
         kept = sorted(covers, key=lambda path: (-covers[path].sum(), len(path), path))
         for path in reversed(kept.copy()):
@@ -267,8 +270,8 @@ class GuidedSearch(Evidence):
             findings.append(Finding(path, int(contained.sum()), len(unique), necessity, rivals, decided))
         return findings
 
-    def _rivals(self, path: KeyPath, successes: Counts) -> tuple[KeyPath, ...]:
-        """Sequences with one element exchanged that explain the same successes and that nothing refutes."""
+    def _rivals(self, path: KeyPath, successes: Indices) -> tuple[KeyPath, ...]:
+        """Sequences with one element exchanged that explain the same successes and have no refuters."""
         enough = max(1, len(successes) - self.tolerated(len(successes)))
         rivals = [
             other
@@ -280,8 +283,8 @@ class GuidedSearch(Evidence):
 
     # -- counting --------------------------------------------------------------------------------------------------
 
-    def _exchanges(self, path: KeyPath, index: int, successes: Counts, enough: int) -> list[tuple[int, int]]:
-        """States that could stand at `index` of the path in at least `enough` of the successes, and in how many."""
+    def _exchanges(self, path: KeyPath, index: int, successes: Indices, enough: int) -> list[tuple[int, int]]:
+        """States that fit at `index` of the path in at least `enough` of the successes, each with that number."""
         if len(successes) < enough:
             return []
         covered = self.visits(self.positives, path[:index], path[index + 1 :], successes)
@@ -295,11 +298,13 @@ class GuidedSearch(Evidence):
         return _Hypothesis(path, parent.support[within], parent.refuters[refuting], parent, separation)
 
     def _refuted(self, hypothesis: _Hypothesis) -> bool:
+        """Whether it is empty, or has more refuters than noise explains."""
         return not hypothesis.path or (
             len(hypothesis.refuters) > 0 and (not self.noise or self.admits(hypothesis.path))
         )
 
-    def _needed(self, successes: Counts) -> int:
+    def _needed(self, successes: Indices) -> int:
+        """Fewest of the successes that must support a hypothesis."""
         return max(self.config.min_support, int(np.ceil(self.config.min_share * len(successes))))
 
 

@@ -1,4 +1,4 @@
-"""What every discovery method offers to the loop, and the values that pass between them."""
+"""The interface of discovery methods, and the values that pass between them and the loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _as_ids(path: KeyPath) -> str:
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that the trajectories leave open: a sentence with a place {} for each path that it speaks of."""
+    """One thing that the trajectories leave open. The sentence has one placeholder {} per path."""
 
     sentence: str
     paths: tuple[KeyPath, ...] = ()
@@ -29,11 +29,11 @@ class Need:
 
 @dataclass(frozen=True)
 class Missing:
-    """What a method still needs before it can finish; false when nothing."""
+    """What a method still needs before it can finish; false if empty."""
 
     needs: tuple[Need, ...] = ()
     seen: str = ""
-    """What was seen so far, in words; comes before the needs."""
+    """What was seen so far, in words; stands before the needs."""
 
     @classmethod
     def one(cls, sentence: str, *paths: KeyPath) -> Missing:
@@ -64,15 +64,15 @@ class Request:
     """What a method asks of exploration."""
 
     follow: tuple[KeyPath, ...] = ()
-    """Paths worth visiting in order, and worth exploring from."""
+    """Paths to visit in order, and to explore from."""
     explained: tuple[KeyPath, ...] = ()
-    """Sequences through which a success teaches nothing new."""
+    """Settled sequences: a success that contains one teaches nothing new."""
     epsilon: float | None = None
-    """ε: probability of a random action while collecting; None: the explorer's own."""
+    """ε: probability of a random action while collecting; None: the explorer's default."""
 
 
 class DiscoveryMethod(Protocol):
-    """Finds satisfying sequences in a growing set of trajectories, and judges by itself when it has seen enough."""
+    """Finds satisfying sequences in a growing set of trajectories, and decides when to stop."""
 
     @property
     def paths(self) -> tuple[KeyPath, ...]:
@@ -81,17 +81,17 @@ class DiscoveryMethod(Protocol):
 
     @property
     def key_states(self) -> Sequence[int]:
-        """Ŝ_K: observation ids of the key states. Their order numbers them."""
+        """Ŝ_K: observation ids of the key states. A key state's index is its place here."""
         ...
 
     @property
     def names(self) -> Mapping[str, int] | None:
-        """Symbol -> observation id, if the method came to know it on its way; None otherwise."""
+        """The assignment, symbol -> observation id, if the method has found one; else None."""
         ...
 
     @property
     def tree(self) -> SubgoalTree:
-        """T_φ over the numbers of the key states."""
+        """T_φ over the indices of the key states."""
         ...
 
     @property
@@ -104,22 +104,22 @@ class DiscoveryMethod(Protocol):
 
     @property
     def missing(self) -> Missing:
-        """What it still needs; says nothing when finished."""
+        """What it still needs; empty when finished."""
         ...
 
     def advance(self, store: TrajectoryStore) -> Missing:
-        """Take all trajectories so far into account; `missing` afterwards."""
+        """Search all trajectories so far; returns what is missing afterwards."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next `advance` depends on beside the trajectories, as JSON can hold it."""
+        """What the next `advance` depends on beside the trajectories, in JSON types."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore what `state_dict` returned."""
         ...
 
 
 def nested_tuples(value: Any) -> Any:
-    """Lists, as JSON gives them back, as tuples."""
+    """Nested lists, as JSON returns them, turned into tuples."""
     return tuple(nested_tuples(each) for each in value) if isinstance(value, list | tuple) else value

@@ -1,9 +1,8 @@
 """The subgoal tree: discovered key states and the order in which they must be visited.
 
-Every node but the root is labelled with a key state (its index in Ŝ_K, the ordered set of discovered key states); the
-key states on the way from the root to a node are that node's *path*; the paths to the satisfying leaves are the task's
-satisfying sequences (paper, Section "Expand Subgoal Tree"). The tree is built by four small steps, each kept in
-`events`, so that any moment of its growth can be shown again with `replay`.
+Every node but the root is labelled with a key state: its index in Ŝ_K, the ordered set of discovered key states. The
+labels from the root to a node are the node's *path*. The paths to satisfying leaves are the task's satisfying sequences
+(paper, Section "Expand Subgoal Tree"). The tree grows by four small steps; `events` keeps them, `replay` repeats them.
 """
 
 import json
@@ -99,7 +98,7 @@ class SubgoalTree:
         return [child for child, parent in enumerate(self.parents) if parent == node]
 
     def path(self, node: int) -> tuple[int, ...]:
-        """ξ: the key states from the root to `node`, both ends included but the unlabelled root."""
+        """ξ: the key states on the way from the unlabelled root to `node`, its own included."""
         self._check(node)
         keys = []
         while node != ROOT:
@@ -132,7 +131,7 @@ class SubgoalTree:
 
         `labels` names key states (index -> text); unnamed ones are shown as ŝ_k.
         """
-        from lstoc_core.drawing.graphs import draw_subgoal_tree  # here: only who draws needs matplotlib
+        from lstoc_core.drawing.graphs import draw_subgoal_tree  # imported here: only drawing needs matplotlib
 
         return draw_subgoal_tree(self, ax, labels)
 

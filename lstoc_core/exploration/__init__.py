@@ -1,1 +1,1 @@
-"""How trajectories are collected while the subgoals are unknown."""
+"""Exploration: how trajectories are collected while the subgoals are unknown."""

@@ -1,4 +1,4 @@
-"""What every explorer offers to the loop: trajectories now, a solved task later."""
+"""The interface of explorers: they collect trajectories, and later solve the task."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 
 class Explorer(Protocol):
-    """Acts in an environment: first to find out what completes the task, then to complete it."""
+    """Acts in an environment: first to find what completes the task, then to complete it."""
 
     @property
     def env(self) -> IdVectorEnv: ...
@@ -29,24 +29,24 @@ class Explorer(Protocol):
 
     @property
     def learner(self) -> PPO | None:
-        """The policy and everything to go on training it, where there is one."""
+        """The policy and its training state, if there is one."""
         ...
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
-        """Collect some trajectories as discovery asks for.
+        """Collect some trajectories, as discovery asks.
 
-        silence: trajectories since discovery last learned anything new. Gives at least `episodes` that ended and their
-        `success_rate` (nan if none did).
+        silence: trajectories since discovery last had news. Returns at least `episodes`, the number that ended, and
+        their `success_rate` (NaN if none did).
         """
         ...
 
     def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
-        """Act, and learn to act, such that one of the paths is completed; reports as `explore` does."""
+        """Learn to complete one of the paths; reports as `explore` does."""
         ...
 
     @property
     def success_rate(self) -> float:
-        """Of the last episodes of the pursuit; nan before it."""
+        """Of the last episodes of the pursuit; NaN before it."""
         ...
 
     @property
@@ -63,9 +63,9 @@ class Explorer(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """The rest of the state, as JSON can hold it."""
+        """The rest of the state, in JSON types."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken, after `load`."""
+        """Restore what `state_dict` returned, after `load`."""
         ...

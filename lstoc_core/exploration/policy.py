@@ -1,8 +1,8 @@
-"""The paper's exploration policy π_exp: a GRU policy that recurrent PPO trains on what it is paid.
+"""The paper's exploration policy π_exp: a GRU policy trained by recurrent PPO.
 
 It is paid for successes, for following the paths that discovery asks for (r_a), and a first-occupancy bonus. When
-discovery has learned nothing new for long, exploration has collapsed onto what is known: then the bonus grows where
-recent episodes have not been, and known successes pay less.
+discovery has had no news for long, exploration has collapsed onto what is known. Then the bonus grows where recent
+episodes have not been, and explained successes pay less.
 """
 
 import math
@@ -24,9 +24,9 @@ from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 LEAST_BONUS = 0.01
-"""First-occupancy bonus of an exploration that has collapsed, if it had none."""
+"""Least first-occupancy bonus once exploration has collapsed."""
 MOST_DOUBLINGS = 2
-"""How often the bonus of a collapsed exploration is doubled."""
+"""Most doublings of the bonus once exploration has collapsed."""
 
 
 class PolicyExplorer:
@@ -34,7 +34,7 @@ class PolicyExplorer:
 
     def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int) -> None:
         self.env, self.config = env, config
-        minibatches = math.gcd(env.num_envs, config.ppo.minibatches)  # a single environment is one minibatch
+        minibatches = math.gcd(env.num_envs, config.ppo.minibatches)  # must divide num_envs
         self.learner = PPO(env, replace(config.ppo, minibatches=minibatches), seed=seed)
         self._pursuit: Pursuit | None = None
 
@@ -47,13 +47,13 @@ class PolicyExplorer:
         return self.learner.store
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
-        """One update of the policy, paid by the plan that the request leads to."""
+        """One update of the policy, with rewards that follow the request."""
         self.learner.follow(self.plan(request, silence))
         frozen = not self.config.train_explorer and bool(request.follow)
         return self.learner.update(train=not frozen, epsilon=request.epsilon)
 
     def plan(self, request: Request, silence: int) -> RewardPlan:
-        """What exploration is paid."""
+        """The rewards for a request, after so many trajectories without news."""
         config = self.config
         doublings = min(MOST_DOUBLINGS, silence // config.patience) if config.patience else 0
         bonus = max(config.bonus, LEAST_BONUS if doublings else 0.0) * 2**doublings
@@ -62,7 +62,7 @@ class PolicyExplorer:
         return RewardPlan(paid, request.follow, request.explained, worth=worth)
 
     def _missed(self) -> NDArray[np.float64]:
-        """Share of the last episodes that never visited each observation, [num_ids]."""
+        """Fraction of the last `patience // 4` episodes that never visited each observation, [num_ids]."""
         store = self.trajectories
         last = store.select(np.arange(len(store))[-max(1, (self.config.patience or 0) // 4) :])
         return 1 - segment_counts(last, last.offsets[:-1], last.offsets[1:], store.num_ids) / len(last)

@@ -1,4 +1,4 @@
-"""Naming key states: the mapping from discovered key states to symbols, and a certificate of how sure it is.
+"""Naming key states: the mapping from discovered key states to symbols, and a certificate of its uniqueness.
 
     f = parse("(a;b;c)|(d;e;f)")
     labeling = label([(0, 1, 2), (3, 4, 5)], f.fsm())      # satisfying sequences of key states, as discovered
@@ -8,9 +8,9 @@
     labeling.questions          # (0,): once someone says what key state 0 is, all is known
     labeling.formula            # 'a': once this task is learned too, all is known
 
-The mapping comes from the paper's integer program (labeling_program.py), the certificate from solving it again with
-every mapping found so far cut off, until there is none. What the binary labels cannot decide the certificate says, and
-also what would decide it: the paper (appendix, "Limitation") stops at "cannot be determined".
+The mapping solves the paper's integer program (`program`). For the certificate, the program is solved again with every
+mapping found so far excluded, until none is left. The certificate says what the binary labels leave open and what would
+decide it; the paper (appendix, "Limitation") stops at "cannot be determined".
 """
 
 import operator
@@ -30,8 +30,8 @@ from lstoc_core.trajectories import TrajectoryStore
 class LabelingError(ValueError):
     """Nothing to solve, or no mapping exists.
 
-    sequences: the smallest set of them that no mapping explains; where that takes too long to find, one of which none
-    can be left out (the message says which).
+    sequences: a smallest set that no mapping explains. If that takes too long to find, an irreducible set: every part
+    of it has a mapping. The message says which.
     """
 
     def __init__(self, message: str, sequences: Iterable[Sequence[int]] = ()):
@@ -43,9 +43,9 @@ class LabelingError(ValueError):
 class Labeling:
     """The labeling function on key states, {index: symbol}, and every other mapping that explains the same evidence.
 
-    Two mappings are different when some key state carries another symbol, or a symbol in one and none in the other. Of
-    mappings that contain each other (possible only with many=True) only the smallest count. The first in the order of
-    the key states' symbols is `mapping`, no symbol coming last; `alternatives` are the others in the same order.
+    Two mappings differ if some key state carries another symbol, or a symbol in one and none in the other. Of nested
+    mappings (only with many=True) the smallest count. They are ordered by the key states' symbols in turn, no symbol
+    last: `mapping` is the first, `alternatives` are the others.
     """
 
     mapping: Names
@@ -55,9 +55,9 @@ class Labeling:
     symbols: tuple[str, ...]
     """All symbols that were to be placed, sorted."""
     complete: bool = True
-    """False when there are more mappings than the limit; then `alternatives` is a part of them."""
+    """False if there are more mappings than the limit; then `alternatives` holds only some."""
     unlearnable: tuple[str, ...] = ()
-    """Symbols of the FSM that decide no label: no data can place them, so they are left out."""
+    """Symbols of the FSM on which no outcome depends: no data can place them, so they are left out."""
 
     @property
     def unique(self) -> bool:
@@ -71,7 +71,7 @@ class Labeling:
 
     @cached_property
     def candidates(self) -> dict[int, tuple[str | None, ...]]:
-        """Key state -> what it may be, over all mappings; None for "no symbol", last."""
+        """Key state -> its symbols over all mappings; None for "no symbol", last."""
         return {
             key: tuple(sorted({names.get(key) for names in self.mappings}, key=lambda name: (name is None, name or "")))
             for key in self.keys
@@ -84,7 +84,7 @@ class Labeling:
 
     @cached_property
     def interchangeable(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of symbols that some key state carries in turn, sorted: their names cannot be told apart."""
+        """Groups of symbols that cannot be told apart, sorted: linked by key states that may carry either."""
         groups: list[set[str]] = []
         for names in self.candidates.values():
             group = {name for name in names if name is not None}
@@ -96,7 +96,7 @@ class Labeling:
     def questions(self) -> tuple[int, ...] | None:
         """A smallest set of key states to ask about: whatever the answers, `label(…, known=answers)` is unique.
 
-        None when not all mappings are known.
+        None if not all mappings are known.
         """
         distinct = (
             asked
@@ -108,11 +108,11 @@ class Labeling:
 
     @cached_property
     def formula(self) -> str | None:
-        """A shortest formula over the symbols that, learned as well, makes the labeling unique whichever is true.
+        """A shortest formula whose task, once learned too, makes the labeling unique whichever mapping is true.
 
-        `label(…, also=[(its sequences, its FSM)])`. It is a sequence of symbols Q, and so fixes exactly the key states
-        of Q. No formula does with fewer symbols: it cannot tell two mappings that agree on all the symbols it has.
-        "" when nothing is left to decide; None when not all mappings are known or no sequence decides (only many=True).
+        Use it as `label(…, also=[(its sequences, its FSM)])`. It is a sequence of symbols and fixes exactly their key
+        states. Fewer symbols do not suffice: two mappings that agree on all symbols of a formula look the same to it.
+        "" if nothing is left to decide. None if not all mappings are known, or no sequence decides (only many=True).
         """
         carriers = [[frozenset(k for k in n if n[k] == s) for s in self.symbols] for n in self.mappings]
         for size in range(len(self.symbols) + 1) if self.complete else ():
@@ -154,18 +154,19 @@ def label(
     solver: str = "HIGHS",
     seed: int = 0,
 ) -> Labeling:
-    """Name the key states such that every satisfying sequence is accepted by the FSM (paper, Section "Labeling").
+    """Name the key states such that the FSM accepts every satisfying sequence (paper, Section "Labeling").
 
-    sequences: of key states (indices), each known to satisfy the task of the FSM. Further evidence, all optional:
-    also: (sequences, FSM) of further tasks over the same key states; rejected: words of key states after which the task
-    was *not* done (`rejected_words`); known: {key state: its symbol, or None for no symbol}, said by someone.
+    sequences: of key-state indices, each known to satisfy the FSM's task.
+    also: (sequences, FSM) of further tasks over the same key states.
+    rejected: words of key states after which the task was *not* done (`rejected_words`).
+    known: {key state: its symbol, or None for no symbol}.
     many: several key states may carry one symbol (two places "a" on a map) instead of exactly one.
-    Negative evidence adds nothing to all minimal sequences of the true key states (then the labeling is unique up to
-    automorphisms, which keep accepted and rejected words apart), but it tells a bottleneck from a subgoal: some failed
-    trajectory went through the bottleneck and missed the subgoal.
+    explain: if there is no mapping, find a smallest set of sequences to blame. False: only say so, at once.
 
-    LabelingError names what is wrong with the input, or the smallest set of sequences that cannot be explained; with
-    explain=False it only says that there is no mapping, at once.
+    Rejected words tell a bottleneck from a subgoal: some failure visits the bottleneck and misses the subgoal. They add
+    nothing once all minimal sequences are known: automorphisms keep accepted and rejected words apart.
+
+    LabelingError names what is wrong with the input, or the sequences that no mapping explains.
     """
     if solver not in mip_solvers():
         raise LabelingError(f"solver {solver!r} is not installed; installed: {_listed(mip_solvers())}")
@@ -207,7 +208,7 @@ def label(
         raise _complaint(evidence)
     found.sort(key=evidence.order)
     complete = len(found) <= max_solutions
-    if not complete and not many:  # what the solver happened to find need not hold the first one
+    if not complete and not many:  # those found need not include the first in order
         first = evidence.first_mapping()
         found = [first, *(names for names in found if names != first)]
     others = tuple(found[1:max_solutions])
@@ -215,7 +216,7 @@ def label(
 
 
 def certify(sequences: Iterable[Sequence[int]], fsm: FSM, mapping: Names, *, max_solutions: int = 100) -> Labeling:
-    """What `label` says of sequences whose names are known already: the same result, without solving anything.
+    """What `label` returns for sequences whose mapping is known: the same result, without solving.
 
     The named sequences must be all minimal sequences of the FSM. Then the other mappings are those that its
     automorphisms give (theorem at `FSM.automorphisms`).
@@ -235,7 +236,7 @@ def certify(sequences: Iterable[Sequence[int]], fsm: FSM, mapping: Names, *, max
 
 
 def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
-    """What `label` will say once all minimal sequences are known, from the FSM alone, before any data exists.
+    """What `label` will return once all minimal sequences are known, from the FSM alone, before any data exists.
 
     Key state i stands for the i-th learnable symbol. Theorem and proof: `FSM.automorphisms`, which raises when there
     are more than max_solutions.
@@ -249,9 +250,9 @@ def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
 def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[KeySequence, ...]:
     """The different words of key states after which the task was not done, sorted: for `label(rejected=…)`.
 
-    key_ids: observation id of each key state. These are the words of failed trajectories, and those of successes up to
-    their last step (episodes end at the first success). Trajectories that start on a key state say less, since the
-    start is not a visit and bars that symbol from coming first; they are left out.
+    key_ids: observation id of each key state. Words come from failures, and from successes minus their last step
+    (episodes end at their first success). Trajectories that start on a key state are left out: the start is no visit,
+    yet that symbol cannot come first.
     """
     index = np.full(max(store.num_ids, *key_ids) + 1, -1)
     index[list(key_ids)] = np.arange(len(key_ids))
@@ -266,7 +267,7 @@ def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[KeyS
 
 
 def _within(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> bool:
-    """Whether each of the sets is part of its counterpart: what the first mapping shows, the second explains."""
+    """Whether each set is a subset of its counterpart: the second mapping then explains all that the first does."""
     return all(small <= large for small, large in zip(one, other, strict=True))
 
 

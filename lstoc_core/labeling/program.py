@@ -28,12 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lstoc_core.logic import FSM
+from lstoc_core.trajectories.store import Bools
 
 if TYPE_CHECKING:
     import cvxpy as cp
     import scipy.sparse as sp
 
-Bools = NDArray[np.bool_]
 Ints = NDArray[np.intp]
 Pairs = Iterable[tuple[int, int]]
 """(row of a key state, column of a symbol): "this key state carries this symbol"."""

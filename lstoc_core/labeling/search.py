@@ -1,4 +1,4 @@
-"""The search behind `label`: mappings that agree with all evidence, and the smallest evidence that none agrees with."""
+"""The search behind `label`: consistent mappings, or a smallest set of sequences that no mapping explains."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Names = dict[int, str]
 
 @dataclass(frozen=True)
 class MappingSearch:
-    """Everything a mapping has to agree with, and the search for those that do. Words go with the FSM they speak of."""
+    """The evidence, and the search for mappings consistent with it. Each word comes with the FSM of its task."""
 
     keys: tuple[int, ...]
     symbols: tuple[str, ...]
@@ -29,7 +29,7 @@ class MappingSearch:
     seed: int
 
     def program(self, chosen: Collection[int] | None = None, **probing: int) -> LabelingProgram | None:
-        """The integer program (of the chosen accepted words only); None when probing shows that nothing is possible."""
+        """The integer program of the chosen accepted words, or of all; None if probing shows it to be infeasible."""
         runs = self.tasks(range(len(self.accepted)) if chosen is None else chosen)
         required = np.array([[self.known.get(key) == symbol for symbol in self.symbols] for key in self.keys])
         allowed = required | np.array([[key not in self.known] for key in self.keys])
@@ -48,7 +48,7 @@ class MappingSearch:
         return [Sequences.of(words, machine, self.keys, self.symbols) for machine, words in tasks.items()]
 
     def solve(self, program: LabelingProgram | None, chosen: Collection[int] | None = None) -> Names | None:
-        """The program's next mapping that accepts no rejected word; each rejected word it does accept tells a cut."""
+        """The program's next mapping that accepts no rejected word; each one that does adds a cut."""
         while program is not None and (pairs := program.solve()) is not None:
             names = {self.keys[key]: self.symbols[symbol] for key, symbol in pairs}
             wrong = set(self.unexplained(names))
@@ -60,17 +60,17 @@ class MappingSearch:
         return None
 
     def refuted(self, names: Names) -> Names | None:
-        """Names by which a rejected word would be accepted, or None."""
+        """The part of the mapping by which a rejected word would be accepted, or None."""
         runs = (_accepting_run(fsm, word, names) for fsm, word in self.rejected)
         return next((run for run in runs if run is not None), None)
 
     def unexplained(self, names: Names) -> list[int]:
-        """Places of the accepted words that the mapping fails, in plain Python."""
+        """Indices of the accepted words that the mapping does not explain, by running the FSM."""
         words = enumerate(self.accepted)
         return [place for place, (fsm, word) in words if not fsm.accepts(names.get(key) for key in word)]
 
     def first_mapping(self) -> Names:
-        """The first mapping in order: key state by key state, the first symbol with which a mapping still exists."""
+        """The first mapping in order: for each key state in turn, the first symbol that some mapping gives it."""
         program = self.program()
         names = self.solve(program)
         if program is None or names is None:
@@ -91,11 +91,11 @@ class MappingSearch:
         return names
 
     def unexplainable(self, rounds: int = 40) -> tuple[list[int], bool]:
-        """A smallest set of accepted words that no mapping explains together, as places in `accepted`, and True.
+        """A smallest set of accepted words that no mapping explains together, as indices in `accepted`, and True.
 
-        Whatever mapping one takes, an unexplainable set holds a word that it leaves unexplained. So take the smallest
-        set that meets all left-overs so far: when no mapping explains it, nothing smaller is unexplainable. After so
-        many rounds without an answer a set has to do of which no word can be left out; then False.
+        Such a set shares a word with what any mapping leaves unexplained. So take a smallest set that hits all
+        left-overs so far: if no mapping explains it, no smaller set is unexplainable. If `rounds` do not suffice, an
+        irreducible set (every part of it has a mapping), and False.
         """
         chosen: list[int] = []
         left_over: list[list[int]] = []
@@ -108,9 +108,9 @@ class MappingSearch:
         return sorted(self.needed([], list(range(len(self.accepted))))), False
 
     def needed(self, given: list[int], words: list[int]) -> list[int]:
-        """A least part of the words that, with the given ones, cannot be explained (QuickXplain).
+        """An irreducible subset of the words that no mapping explains together with the given ones (QuickXplain).
 
-        None is needed if the given ones cannot be explained; else a single word is; else ask half by half.
+        Empty if no mapping explains the given ones. Otherwise a single word is needed, and more are split in halves.
         """
         if given and self.solve(self.program(given), given) is None:
             return []
@@ -121,7 +121,7 @@ class MappingSearch:
         return self.needed(given + of_two, one) + of_two
 
     def improved(self, names: Names, chosen: Collection[int]) -> Names:
-        """A mapping that explains the chosen words and more of the others, by exchanging two key states at a time."""
+        """Local search by exchanging two key states: explains the chosen words and more of the others."""
         tasks, keys = self.tasks(range(len(self.accepted))), [key for key in self.keys if key not in self.known]
         wanted = self.tasks(chosen)
         best = -1
@@ -142,12 +142,12 @@ class MappingSearch:
         return [(self.keys.index(key), self.symbols.index(symbol)) for key, symbol in names.items()]
 
     def order(self, names: Names) -> tuple[int, ...]:
-        """Sorting key: the symbols of the key states in turn, no symbol last."""
+        """Sort key: the symbols of the key states in turn, no symbol last."""
         return tuple(self.symbols.index(names[key]) if key in names else len(self.symbols) for key in self.keys)
 
 
 def _accepting_run(fsm: FSM, word: KeySequence, names: Names) -> Names | None:
-    """The names that an accepting run on the word uses (as few as possible), or None when the word is rejected."""
+    """The part of `names` that an accepting run on the word uses; None if the word is rejected."""
     used: dict[int, Names] = {fsm.initial: {}}
     for key in word:
         for state, names_so_far in list(used.items()):
@@ -164,8 +164,8 @@ def _exchanged(names: Names, one: int, other: int) -> Names:
 
 
 def _smallest_meeting(sets: Sequence[Collection[int]], size: int, solver: str) -> list[int]:
-    """A smallest subset of range(size) that has an element in common with each of the sets."""
-    import cvxpy as cp  # here: slow to import
+    """A smallest hitting set: a subset of range(size) that meets each of the sets."""
+    import cvxpy as cp  # imported here: slow
 
     member = np.array([[place in one for place in range(size)] for one in sets], float)
     chosen = cp.Variable(size, boolean=True)

@@ -1,8 +1,8 @@
 """Recurrent PPO: the training of the exploration policy, of the baselines, and of the policies that solve the task.
 
-One update collects a segment of T steps in each of E environments, works out advantages, and optimises the clipped
-objective of Schulman et al. (2017) on it for several epochs, with backpropagation through the whole segment. The hidden
-state is carried from segment to segment and starts from zero in each episode.
+One update collects a segment of T steps in each of E environments and computes advantages. It then optimises the
+clipped objective of Schulman et al. (2017) for several epochs, with backpropagation through the whole segment. The
+hidden state is carried from segment to segment and starts from zero in each episode.
 
     learner = PPO(lstoc.make_vec(task, num_envs=64, seed=0), seed=0)
     while learner.env_steps < 300_000:
@@ -38,9 +38,9 @@ class PPOConfig:
     epochs: int = 4
     """Passes over the segment per update."""
     minibatches: int = 4
-    """Parts that the environments are dealt into, anew in each epoch; one gradient step each."""
+    """Parts into which the environments are split at random in each epoch; one gradient step each."""
     learning_rate: float = 1e-3
-    """Of Adam."""
+    """Adam's learning rate."""
     gamma: float = 0.99
     """Discount factor γ."""
     gae_lambda: float = 0.95
@@ -48,8 +48,8 @@ class PPOConfig:
     clip: float = 0.2
     """Largest change of an action's probability ratio from 1 that the objective rewards."""
     advantage_floor: float = 0.03
-    """Advantages are divided by their standard deviation, or by this if it is larger. Without it, a segment that pays
-    nothing would have the noise of its predicted values learned as if it mattered."""
+    """Advantages are divided by their standard deviation, or by this if it is larger. Without it, a segment without
+    rewards would train the policy on the noise of its predicted values."""
     entropy: float = 0.02
     """Weight of the entropy of the distribution that acts (the ε-mixture)."""
     value: float = 0.5
@@ -57,16 +57,16 @@ class PPOConfig:
     max_grad_norm: float = 0.5
     """Gradients longer than this are scaled down to it."""
     epsilon: float = 0.0
-    """ε: probability of a uniformly random action while collecting, part of the action distribution. An update may be
-    given another."""
+    """ε: probability of a uniformly random action while collecting, part of the action distribution. `update` may
+    override it."""
     hidden: int | None = None
     """GRU units; None: 128, for pixels 256 (the paper's)."""
     features: int | None = None
     """Size of the embedding; None: 128, for pixels 512 (the paper's)."""
     embed_per: Literal["minibatch", "epoch", "update"] | None = None
-    """How often the observations are embedded. Per epoch or update, all but the embedding takes a gradient step per
-    minibatch, and the embedding takes one at the end, along the mean of the minibatches' gradients. None: per
-    minibatch; for pixels, where embedding is most of the work, per update."""
+    """How often the embedding takes a gradient step, along the mean gradient of the minibatches since the last. All
+    other weights take one per minibatch. None: per minibatch; for pixels, where embedding is most of the work, per
+    update."""
     memoryless: bool = False
     """Forget the hidden state before each step (ablation)."""
     store_limit: int | None = None
@@ -93,9 +93,9 @@ class _Segment:
 class PPO:
     """Recurrent PPO on a vector environment that gives observation ids (`make_vec`, `InternedVectorEnv`).
 
-    rewards: what each event pays at first; `follow` takes another plan between updates. store: finished episodes, for
-    the discovery of subgoals. env_steps: steps taken so far, over all environments. Results depend on the seed, the
-    environment's own seed and the number of torch threads, on nothing else.
+    rewards: what each event pays; `follow` changes the plan between updates. store: finished episodes, for the
+    discovery of subgoals. env_steps: steps taken so far, over all environments. Results depend only on the seed, the
+    environment's own seed and the number of torch threads.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class PPO:
         self._begins = np.ones(num_envs, np.bool_)
         self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
-        """Ids that came up lately."""
+        """Ids of the last segment: the next one embeds them first."""
         self.rewards.reset(self._ids)
         self.episodes.begin(self._ids)
 
@@ -140,17 +140,17 @@ class PPO:
         return self.episodes.store
 
     def follow(self, plan: RewardPlan) -> None:
-        """Be paid by this plan from now on, also in the episodes under way."""
+        """Use this reward plan from now on, also in running episodes."""
         self.rewards.follow(plan, self.episodes.running)
 
     def update(self, *, train: bool = True, epsilon: float | None = None) -> dict[str, float]:
         """Collect one segment and optimise on it; with `train=False` only collect.
 
-        epsilon: in place of the config's, for this update.
+        epsilon: overrides the config's for this update.
 
-        Gives `success_rate` of the episodes that ended in it (nan if none did), their number `episodes`, `env_steps` so
-        far, `reward` per step, and the means of `entropy`, `value_loss`, `clip_fraction` and `kl` (approximate) over
-        the gradient steps.
+        Returns `success_rate` of the episodes that ended in it (NaN if none did), their number `episodes`, `env_steps`
+        so far and `reward` per step; also the means over the gradient steps of `entropy`, `value_loss`,
+        `clip_fraction` and `kl` (approximate).
         """
         hidden = self._hidden
         epsilon = self.config.epsilon if epsilon is None else epsilon
@@ -205,7 +205,7 @@ class PPO:
     def _optimise(
         self, segment: _Segment, hidden: Tensor, advantages: Tensor, returns: Tensor, epsilon: float
     ) -> dict[str, float]:
-        """Epochs of gradient steps on the clipped objective; means of what `update` reports."""
+        """Epochs of gradient steps on the clipped objective; returns the means that `update` reports."""
         config = self.config
         advantages = (advantages - advantages.mean()) / max(float(advantages.std()), config.advantage_floor)
         begins = torch.from_numpy(segment.begins)
@@ -266,8 +266,8 @@ class PPO:
     def evaluate(self, episodes: int, *, greedy: bool = False, seed: int = 0) -> float:
         """Success rate of the policy without ε over at least `episodes` episodes in a copy of the environment.
 
-        Every environment plays the same number of episodes, so that short ones are not favoured. greedy: the most
-        probable action instead of a drawn one. Training is left untouched.
+        Every environment plays the same number of episodes, so that short ones are not favoured. greedy: take the most
+        probable action instead of drawing one. Training is not affected.
         """
         env = copy.deepcopy(self.env)
         generator = torch.Generator().manual_seed(seed)
@@ -288,7 +288,7 @@ class PPO:
         return successes / total
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint to one file; a reader finds the old one or the new one, never a part."""
+        """Write a checkpoint to one file, atomically."""
         state = {
             "config": asdict(self.config),
             "policy": self.policy.state_dict(),
@@ -312,7 +312,7 @@ class PPO:
         temporary.replace(path)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Go on exactly where `save` was called, in an environment and with a config made the same way.
+        """Restore what `save` wrote. The environment and the config must be made the same way.
 
         Environments that cannot save their episodes (`InternedVectorEnv`) begin new ones.
         """
@@ -346,8 +346,8 @@ def generalised_advantages(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Advantages and value targets [T, E] by generalised advantage estimation.
 
-    At an episode's end nothing flows back from the next one. A terminated episode is worth nothing from there on; a
-    truncated one is worth the predicted value of the observation at which it was cut off.
+    No advantage flows back across the end of an episode. Beyond its end, a terminated episode has value 0; a truncated
+    one has the predicted value of its final observation.
     """
     values = np.concatenate([segment.values.numpy(), segment.last_values.numpy()[None]])
     going_on = ~segment.dones
@@ -361,7 +361,7 @@ def generalised_advantages(
 
 
 def distinct(ids: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The ids that occur, sorted, and each id's place among them; linear, where `np.unique` sorts."""
+    """The ids that occur, sorted, and each id's index among them; in linear time, unlike `np.unique`."""
     present = np.zeros(ids.max() + 1, np.bool_)
     present[ids] = True
     return np.flatnonzero(present), (np.cumsum(present) - 1)[ids]

@@ -4,9 +4,9 @@
     while not pursuit.solved:
         pursuit.update()
 
-The policy is paid for the key states in their order (r_a), and for *approach*: each step nearer to the end of a path,
-by the shortest ways between its key states that the policy itself has ever gone. Observations of different places may
-look the same, so ways can mislead; until half of the episodes succeed, looking around is paid as well.
+The policy is paid for visiting the key states in order (r_a) and for *approach*: each step nearer to the end of a path,
+by the shortest ways that the policy itself has taken. Different places may look the same, so ways can mislead. Until
+half of the episodes succeed, a first-occupancy bonus is paid as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ from lstoc_core.policies.rewards import RewardConfig, RewardPlan, Ways
 from lstoc_core.trajectories.matching import shortest_ways
 
 WINDOW = 8
-"""Updates, of those in which an episode ended, over which success is measured."""
+"""Success is measured over this many updates, counting only those in which an episode ended."""
 GROWTH = 1.1
-"""Ways are measured anew when the number of trajectories has grown by this factor."""
+"""Ways are measured again when the number of trajectories has grown by this factor."""
 
 
 @dataclass(frozen=True)
 class PursuitConfig:
-    """What a policy is paid that follows known sequences, and when it has learned to."""
+    """Rewards for following known sequences, and the success rate at which the task is solved."""
 
     progress: float = 0.1
     """r_a."""
@@ -34,6 +34,7 @@ class PursuitConfig:
     bonus: float = 0.01
     """First-occupancy bonus, until the success rate reaches `confident`."""
     confident: float = 0.5
+    """Success rate that ends the bonus."""
     solved: float = 0.97
     """Success rate at which the task counts as solved."""
 
@@ -45,7 +46,7 @@ class Recent:
         self.records = [(episodes, rate) for episodes, rate in records][-WINDOW:]
 
     def add(self, stats: dict[str, float]) -> None:
-        """Take in what an update of the policy reports."""
+        """Add the report of an update (`PPO.update`)."""
         if stats["episodes"]:
             self.records = [*self.records, (int(stats["episodes"]), stats["success_rate"])][-WINDOW:]
 
@@ -55,12 +56,12 @@ class Recent:
 
     @property
     def rate(self) -> float:
-        """nan if none ended."""
+        """NaN if no episode ended."""
         successes = sum(episodes * rate for episodes, rate in self.records)
         return successes / self.episodes if self.records else float("nan")
 
     def above(self, rate: float, num_envs: int) -> bool:
-        """Whether the rate is at least this, over enough episodes: successes are short and end first."""
+        """Whether the rate is at least `rate`, over enough episodes: successes are short and end first."""
         return self.episodes >= 2 * num_envs and self.rate >= rate
 
 
@@ -85,7 +86,7 @@ class Pursuit:
 
     @property
     def plan(self) -> RewardPlan:
-        """What is paid now."""
+        """The current rewards."""
         paid = RewardConfig(progress=self.config.progress, bonus=self._bonus, approach=self.config.approach)
         return RewardPlan(paid, self.paths, ways=self._ways)
 
@@ -107,7 +108,7 @@ class Pursuit:
         return {"recent": self.recent.records, "next_look": self._next_look, "bonus": self._bonus}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state_dict` was taken, with the learner of then, which knows the ways."""
+        """Restore what `state_dict` returned. Restore the learner first: its plan holds the ways."""
         self.recent = Recent((episodes, rate) for episodes, rate in state["recent"])
         self._next_look, self._bonus = state["next_look"], state["bonus"]
         self._ways = self.learner.rewards.plan.ways

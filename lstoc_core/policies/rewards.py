@@ -1,13 +1,12 @@
-"""What the exploration policy is paid: the task's label, progress along key states, and first occupancy.
+"""Rewards of the policy: the task's label, progress along key states, first occupancy, and approach.
 
-Section "Exploration Policy" of the paper pays the label of task satisfaction at the end of an episode, and an auxiliary
-reward r_a for visiting the key states of the working path in the right order. To this comes a *first-occupancy bonus*
-for each observation that is seen for the first time in an episode, without which the larger maps show no success. Once
-the sequences are known, past trajectories tell how far it is from anywhere to the end of one: an agent that is paid for
-*approach* is told with each step whether it leads there.
+The paper (Section "Exploration Policy") pays the label at the end of an episode, and an auxiliary reward r_a for
+visiting the key states of the working path in order. We add a *first-occupancy bonus* for each observation that is new
+in the episode; without it, the larger maps show no success. Once the sequences are known, *approach* pays each step
+that shortens the way to the end of one, as measured in past trajectories.
 
-All rules are functions of the episode so far and of the sequences known now. They are evaluated for all environments at
-once on a prefix tree of the sequences, held as arrays.
+All rewards depend only on the episode so far and on the plan. They are computed for all environments at once, on a
+prefix tree of the sequences held as arrays.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lstoc_core.trajectories.matching import KeyPath
-from lstoc_core.trajectories.recorder import Bools, Ids, RunningEpisodes
+from lstoc_core.trajectories.recorder import Ids, RunningEpisodes
+from lstoc_core.trajectories.store import Bools
 
 Ways = Mapping[int, NDArray[np.float64]]
-"""For a key state, the fewest steps to it from each observation (`shortest_ways`); infinite where none is known."""
+"""Key state -> fewest steps to it from each observation (`shortest_ways`); infinite if no way is known."""
 
 
 @dataclass(frozen=True)
@@ -33,36 +33,36 @@ class RewardConfig:
     success: float = 1.0
     """An episode that completes the task."""
     explained: float = 1.0
-    """The same when the episode contains an explained sequence, instead of `success`."""
+    """Paid instead of `success` if the episode contains an explained sequence."""
     progress: float = 0.0
-    """r_a: the first time in an episode that one more key state of a path has been visited in the path's order."""
+    """r_a: one more key state of a path is visited in order, for the first time in the episode."""
     bonus: float = 0.0
-    """Each observation seen for the first time in the episode; see `RewardPlan.worth`."""
+    """Each observation that is new in the episode, scaled by `RewardPlan.worth`."""
     approach: float = 0.0
-    """A step after which the way that is left to the end of a path is shorter than what has been paid for so far. One
-    step counts as one, even if it seems to gain more: observations of different places may look the same."""
+    """A step after which the end of a path is nearer than has been paid for. It counts as one step nearer, even if it
+    seems to gain more: different places may look the same."""
     rearm: bool = True
-    """Whether the bonus counts afresh whenever the agent advances along a path or an explained sequence."""
+    """Whether all observations count as new again when the agent advances along a path or an explained sequence."""
     quiet: bool = True
-    """Whether bonus and r_a stop when one key state is missing to complete an explained sequence."""
+    """Whether only the label pays once a single key state is missing to complete an explained sequence."""
 
 
 @dataclass(frozen=True, eq=False)
 class RewardPlan:
-    """All that the rewards depend on beside the episode itself."""
+    """Everything the rewards depend on beside the episode itself."""
 
     config: RewardConfig = RewardConfig()
     paths: tuple[KeyPath, ...] = ()
-    """r_a and approach are paid along these sequences."""
+    """Sequences along which r_a and approach are paid."""
     explained: tuple[KeyPath, ...] = ()
-    """One key state before the end of these, bonus and r_a stop; a success through one pays `config.explained`."""
+    """A success that contains one of these pays `config.explained`; see also `config.quiet`."""
     ways: Ways = field(default_factory=dict)
-    """Ways to the key states of the paths; `approach` goes by them."""
+    """Shortest ways to the key states of the paths, for approach."""
     worth: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
-    """Share of the bonus that each observation pays [N]; those beyond pay it all."""
+    """Factor of the bonus for observation ids below N, [N]; it is 1 for all others."""
 
     def same_rules(self, other: RewardPlan) -> bool:
-        """Whether running episodes have reached and seen the same under both plans."""
+        """Whether running episodes need no replay when one plan replaces the other."""
         mine, theirs = ((plan.config, plan.paths, plan.explained) for plan in (self, other))
         return mine == theirs and (self.ways is other.ways or not (self.ways or other.ways))
 
@@ -73,7 +73,7 @@ class RewardPlan:
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> RewardPlan:
-        """The plan that `state_dict` was taken of."""
+        """The plan whose `state_dict` this is."""
         paths, explained = (tuple(tuple(path) for path in state[name]) for name in ("paths", "explained"))
         return cls(RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"])
 
@@ -97,9 +97,9 @@ class PrefixTree:
         self.remaining = self._remaining({nodes[path] for path in plan.paths}, plan.ways)
 
     def _remaining(self, ends: set[int], ways: Ways) -> NDArray[np.float64]:
-        """Fewest steps from each observation to the end of a path, [nodes, ids + 1]: with a node's keys behind it.
+        """Fewest steps from each observation to the end of a path once a node is reached, [nodes, ids + 1].
 
-        Infinite where no way is known, and in the last column, which stands for all other observations.
+        Infinite if no way is known. The last column stands for all other observations.
         """
         size = max((len(steps) for steps in ways.values()), default=0)
         remaining = np.full((1 + len(self.key), size + 1), np.inf)
@@ -116,14 +116,14 @@ class PrefixTree:
 class RewardModel:
     """Rewards of `num_envs` environments side by side.
 
-    An episode *reaches* a node of the prefix tree of the plan's sequences when it has visited the keys on the way to
-    it in order; other visits in between are harmless, and the start observation is not a visit. It *advances* when the
-    depth of the deepest node reached grows, at most by one per step. So r_a is paid once per depth: a second branch
-    pays only where it gets further than the first, and a key state visited too early pays nothing.
+    An episode *reaches* a node of the prefix tree when it has visited the keys on the way to it in order. Other visits
+    in between are harmless; the start observation is not a visit. The episode *advances* when the depth of its deepest
+    node grows, at most by one per step. So r_a is paid once per depth: a second branch pays only where it gets further
+    than the first. A key state visited too early pays nothing.
     """
 
     def __init__(self, num_envs: int, plan: RewardPlan | None = None, running: RunningEpisodes | None = None) -> None:
-        """running: episodes that have begun already."""
+        """running: episodes under way, to be replayed."""
         self.num_envs = num_envs
         self.plan = plan or RewardPlan()
         self._rows = np.arange(num_envs)
@@ -139,10 +139,9 @@ class RewardModel:
             self._replay(running)
 
     def follow(self, plan: RewardPlan, running: RunningEpisodes) -> None:
-        """Pay by this plan from now on.
+        """Use this plan from now on.
 
-        Within episodes, what they have reached and seen is worked out again from their observations so far, as if the
-        plan had always been this one. Rewards already paid stay paid.
+        Running episodes are replayed as if the plan had always been this one. Rewards already paid stay paid.
         """
         replay = not plan.same_rules(self.plan)
         self.plan = plan
@@ -157,8 +156,8 @@ class RewardModel:
     def step(self, final_ids: Ids, done: Bools, success: Bools, next_ids: Ids) -> NDArray[np.float32]:
         """Rewards [E] of one step.
 
-        final_ids: observation after the step, before any reset. next_ids: the one the next action is chosen on, which
-        is the first of the next episode where `done`. success: the label, read only where `done`.
+        final_ids: observation after the step, before any reset. next_ids: the same, or the first observation of the
+        next episode where `done`. success: the label, read only where `done`.
         """
         reward = self._visit(final_ids)
         if done.any():
@@ -177,7 +176,7 @@ class RewardModel:
         self._mark_seen(np.where(envs, ids, -1))
 
     def _visit(self, ids: Ids) -> NDArray[np.float64]:
-        """Progress and bonus [E] for visiting `ids`, and the bookkeeping of it."""
+        """Rewards [E] for visiting `ids`, without the label; marks what is reached and seen."""
         reward = np.zeros(self.num_envs)
         advanced = None
         fresh = (self._tree.key == ids[:, None]) & self._reached[:, self._tree.parent] & ~self._reached[:, 1:]
@@ -207,17 +206,17 @@ class RewardModel:
         return np.append(worth, 1.0)[np.minimum(ids, len(worth))] if len(worth) else 1.0
 
     def _remaining(self, ids: Ids) -> NDArray[np.float64]:
-        """Fewest steps that are left to complete a path [E], from observations `ids`; infinite from nothing, id -1."""
+        """Fewest steps left to the end of a path [E], from observations `ids`; infinite for id -1, no observation."""
         known = self._reached & (ids >= 0)[:, None]
         left: NDArray[np.float64] = np.where(known, self._tree.remaining[:, self._columns(ids)].T, np.inf).min(1)
         return left
 
     def _columns(self, ids: Ids) -> Ids:
-        """Where the observations stand in the tree's `remaining`; -1 is nothing, and goes to the last column, too."""
+        """Columns of the observations in the tree's `remaining`: the last one for unknown ids and for -1."""
         return np.where(ids < self._tree.remaining.shape[1], ids, -1)
 
     def _mark_seen(self, ids: Ids) -> Bools:
-        """Mark `ids` [E] as seen; which of them had not been. Id -1 is nothing: it goes to the spare last column."""
+        """Mark `ids` [E] as seen and return which were new. Id -1, no observation, goes to the spare last column."""
         if not self.plan.config.bonus:
             return np.zeros(self.num_envs, np.bool_)
         while ids.max() + 1 >= self._stamps.shape[1]:
@@ -228,7 +227,7 @@ class RewardModel:
         return new
 
     def _replay(self, running: RunningEpisodes) -> None:
-        """Work out anew what the running episodes have reached and seen."""
+        """Recompute what the running episodes have reached and seen."""
         ids, lengths = running.ids, running.lengths
         self._reached = np.zeros((self.num_envs, 1 + len(self._tree.key)), np.bool_)
         self._reached[:, 0] = True

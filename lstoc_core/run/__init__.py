@@ -1,1 +1,1 @@
-"""What a run of the loop consists of beside its explorer: the method made for it, its journal, checkpoint, interrupt."""
+"""The parts of a run beside its explorer: discovery method, journal, checkpoint and interrupt."""

@@ -1,4 +1,4 @@
-"""A run on disk: saved now and then, taken up again by the same call."""
+"""A run on disk: saved regularly, resumed by the same call."""
 
 import json
 import time
@@ -12,14 +12,14 @@ from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.run.journal import Journal
 
 SAVE_EVERY = 60.0
-"""Seconds between two savings."""
+"""Seconds between two saves."""
 
 
 @dataclass
 class Checkpoint:
-    """The state of one run in a directory: the explorer's large part in one file, the rest in another that names it.
+    """The state of one run in a directory: one file for the explorer, and `loop.json`, which names it, for the rest.
 
-    key: what makes it the same run, in JSON's own types. A directory that holds another run is refused.
+    key: identifies the run, in JSON types. A directory that holds another run is refused.
     """
 
     directory: Path
@@ -28,11 +28,11 @@ class Checkpoint:
 
     @property
     def due(self) -> bool:
-        """Whether the last saving was long ago."""
+        """Whether it is time to save again."""
         return time.monotonic() - self._saved > SAVE_EVERY
 
     def save(self, explorer: Explorer, method: DiscoveryMethod, journal: Journal) -> None:
-        """Write the state; a reader finds the old one or the new one, whole."""
+        """Write the state. At every moment the directory holds a complete one, the old or the new."""
         self.directory.mkdir(parents=True, exist_ok=True)
         large = self.directory / f"explorer-{explorer.env_steps}.pt"
         explorer.save(large)
@@ -52,7 +52,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self, explorer: Explorer, method: DiscoveryMethod) -> Journal | None:
-        """Take up the saved state; None where there is none."""
+        """Restore explorer and method, and return the journal; None if nothing was saved."""
         if not (self.directory / "loop.json").exists():
             return None
         state = json.loads((self.directory / "loop.json").read_text())

@@ -1,4 +1,4 @@
-"""Ctrl-C as a request: what runs is finished first, so that nothing is left half done."""
+"""Ctrl-C as a request: the current update is finished first, so that the state stays consistent."""
 
 import signal
 import threading
@@ -7,9 +7,9 @@ from typing import Any
 
 
 class Interrupt:
-    """While it is entered, the first Ctrl-C only sets `requested`; the second one interrupts at once.
+    """A context in which the first Ctrl-C only sets `requested`, and the second interrupts at once.
 
-    Outside the main thread, where Python delivers no Ctrl-C, only `request` sets it.
+    Python delivers Ctrl-C to the main thread only. In other threads, only `request` sets it.
     """
 
     def __init__(self) -> None:
@@ -17,11 +17,12 @@ class Interrupt:
         self._before: Any = None
 
     def request(self) -> None:
-        """Ask for an end, as Ctrl-C does."""
+        """Ask the run to end, as Ctrl-C does."""
         self.requested = True
 
     def __enter__(self) -> "Interrupt":
-        if threading.current_thread() is threading.main_thread():
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as in a background job of a shell
+        if threading.current_thread() is threading.main_thread() and not ignored:
             self._before = signal.signal(signal.SIGINT, self._on_signal)
         return self
 

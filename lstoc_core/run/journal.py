@@ -1,4 +1,4 @@
-"""How a run stands: its phase, when discovery is due, when there was last news, and one record per update."""
+"""The state of a run: its phase, when discovery is due, when it last had news, and one record per update."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Record(TypedDict):
     trajectories: int
     positives: int
     success_rate: float
-    """Of the episodes that ended in this update; nan if none did."""
+    """Of the episodes that ended in this update; NaN if none did."""
     episodes: int
-    """How many those are."""
+    """Number of episodes that ended in this update."""
     phase: str
     sequences: tuple[KeyPath, ...]
     """As observation ids."""
@@ -39,7 +39,7 @@ class Record(TypedDict):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a run had collected at some moment."""
+    """What a run has collected so far."""
 
     trajectories: int
     positives: int
@@ -57,25 +57,25 @@ class Journal:
 
     phase: Phase = Phase.EXPLORE
     stopped: Counts | None = None
-    """When discovery finished."""
+    """Counts when discovery finished; None before."""
     next_look: float = 0.0
     """Number of trajectories at which discovery runs again."""
     news: tuple[tuple[KeyPath, ...], Missing] | None = None
-    """What discovery last said."""
+    """Sequences and missing needs, as discovery last reported them."""
     news_at: int = 0
-    """Number of trajectories when it first said so."""
+    """Number of trajectories when it first reported them."""
     history: list[Record] = field(default_factory=list)
 
     def due(self, store: TrajectoryStore, first_positives: int) -> bool:
-        """Whether discovery should look at the trajectories."""
+        """Whether discovery should run again."""
         return len(store) >= self.next_look and int(store.labels.sum()) >= first_positives
 
     def silence(self, store: TrajectoryStore) -> int:
-        """Trajectories since there was last news."""
+        """Trajectories since the last news."""
         return len(store) - self.news_at
 
     def take_note(self, method: DiscoveryMethod, store: TrajectoryStore) -> None:
-        """Notice whether the method says anything new."""
+        """Remember what the method reports, if it is new."""
         said = method.paths, method.missing
         if said != self.news:
             self.news, self.news_at = said, len(store)

@@ -1,4 +1,4 @@
-"""The discovery methods by name: how each is made for an environment and an FSM.
+"""The discovery methods by name, and how each is made for an environment and an FSM.
 
 A method of one's own is a function from a `Setting` to a `DiscoveryMethod`: `discover(env, method=make_mine)`.
 """
@@ -21,7 +21,7 @@ from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 UNCHECKED = 6
-"""How many times more successes decide a sequence when no FSM says what the answer looks like."""
+"""Without an FSM, a sequence needs this many times more successes of its own to be decided."""
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,26 @@ class Setting:
     config: LSTOCConfig
     seed: int
     contrast: str = "exact"
-    """How states are compared: by "exact" coverage, or by a "learned" f_ω."""
+    """How states are scored: by "exact" coverage, or by a "learned" f_ω."""
 
 
 MakeMethod = Callable[[Setting], DiscoveryMethod]
 
 
 def guided(setting: Setting) -> Guided:
-    """Ours: with an FSM, it stops when the trajectories prove the answer."""
+    """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories."""
     contrasts = {"exact": None, "learned": _LearnedContrast(setting)}
     if setting.contrast not in contrasts:
         raise ValueError(f"unknown contrast {setting.contrast!r}: choose 'exact' or 'learned'")
     config = setting.config.guided
-    if setting.fsm is None:  # nothing can prove the answer; only more successes can support it
+    if setting.fsm is None:  # nothing can prove the answer, so ask for more support
         return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrasts[setting.contrast])
     config = replace(config, max_length=setting.fsm.longest_path)
     return Guided(config, contrasts[setting.contrast], setting.fsm.minimal_sequences())
 
 
 def forward(setting: Setting) -> Forward:
-    """The paper's: with an FSM, it stops when the sequences of its tree can be named."""
+    """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
     fsm = setting.fsm
 
     def named(paths: Sequence[KeyPath]) -> Mapping[str, int] | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from lstoc_core.discovery.published.importance import (
-    Contrast,
+    ContrastData,
     Objective,
     Training,
     exact_importance,
@@ -174,6 +174,6 @@ def order_study(
     return pd.DataFrame(rows)
 
 
-def _all_ways(contrasts: Sequence[Contrast], ways: Sequence[str], seed: int) -> dict[str, list[NDArray] | NDArray]:
+def _all_ways(contrasts: Sequence[ContrastData], ways: Sequence[str], seed: int) -> dict[str, list[NDArray] | NDArray]:
     exact = [exact_importance(contrast, smoothing=SMOOTHING) for contrast in contrasts]
     return {EXACT: exact} | {way: train_importance(contrasts, seed=seed, training=TRAINED[way])[:, 0] for way in ways}

@@ -19,7 +19,8 @@ KeyPath = tuple[int, ...]
 def earliest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.int64]:
     """Per trajectory, the flat position at which its earliest visit of `path` in order ends, or -1.
 
-    The empty path ends on the start observation. A trajectory is *conditioned on* a working node if its path matches.
+    The empty path ends on the start observation. A trajectory is *conditioned on* a working node if it visits the
+    node's path in order.
     """
     begin, end = store.offsets[:-1], store.offsets[1:]
     at, alive = begin.copy(), np.ones(len(store), np.bool_)
@@ -82,10 +83,9 @@ def first_occupancy(store: TrajectoryStore) -> TrajectoryStore:
 
 
 def shortest_ways(store: TrajectoryStore, keys: Iterable[int]) -> dict[int, NDArray[np.float64]]:
-    """For each key, the fewest steps to its next visit from each observation in any trajectory, [num_ids], or inf.
+    """For each key, the fewest steps from each observation to the next visit of the key: [num_ids], inf if none.
 
-    Each is a way that was really gone: they are not joined from pieces of different trajectories, because two places
-    that look the same would then seem to be connected.
+    Each way lies within one trajectory. Joining pieces of several would connect different places that look the same.
     """
     ends = np.repeat(store.offsets[1:], store.lengths)
     positions = np.arange(store.size)
@@ -125,6 +125,6 @@ def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, nu
 
 
 def segments(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike) -> TrajectoryStore:
-    """The open segments start < k < stop of flat positions as trajectories, each behind its start element."""
+    """The open segments start < k < stop of flat positions as trajectories that start on the element at `start`."""
     start, stop = np.asarray(start, np.int64), np.asarray(stop, np.int64)
     return store.cut(np.searchsorted(store.offsets, start, side="right") - 1, start, stop)

@@ -1,8 +1,8 @@
-"""First-occupancy representation of a policy (Definition 1), exact, learned and estimated, and the successor one.
+"""First-occupancy representation of a policy (Definition 1): exact, learned or estimated; and the successor one.
 
-F(s, s') is the expected discount at the first time the policy reaches s' from s; the successor representation M(s, s')
-adds up the discounts of *all* visits. After the first visit the process begins afresh at s', so M(s, s') =
-F(s, s') M(s', s'), and both follow from one matrix inverse.
+F(s, s') is the expected discount at the first visit of s' from s. The successor representation M(s, s') adds up the
+discounts of *all* visits. After the first visit the process restarts at s', so M(s, s') = F(s, s') M(s', s'), and both
+follow from one matrix inverse.
 """
 
 import numpy as np
@@ -48,8 +48,8 @@ def learn_first_occupancy(
 ) -> Floats:
     """F(s, s') by temporal differences from trajectories: [num_ids, num_ids], NaN rows for states never left.
 
-    Target: 1 where s' = s, else γ F(next, s'). Step sizes fall with the visits of a state, so the estimate settles;
-    the transitions are replayed in a new random order in each sweep.
+    Target: 1 where s' = s, else γ F(next, s'). Step sizes fall with the visits of a state, so the estimate converges.
+    Each sweep replays the transitions in a new random order.
     """
     check_discount(gamma)
     final = np.zeros(store.size, np.bool_)
@@ -76,7 +76,7 @@ def learn_first_occupancy(
 def estimate_first_occupancy(store: TrajectoryStore, gamma: float) -> Floats:
     """Monte-Carlo estimate of F(s, s') from the starts of trajectories: [num_ids, num_ids], NaN where none starts.
 
-    Visits after the end of an episode of T steps are missing, which is at most γ^T.
+    Visits after an episode's end are missed: a bias of at most γ^T for T steps.
     """
     check_discount(gamma)
     begin = np.repeat(store.offsets[:-1], store.lengths)
@@ -91,8 +91,8 @@ def estimate_first_occupancy(store: TrajectoryStore, gamma: float) -> Floats:
 def geometric_occupancy(store: TrajectoryStore, gamma: float, *, first: bool = True) -> Floats:
     """Distribution of the state that temporal geometric sampling draws from the trajectories: [num_ids], sums to 1.
 
-    A trajectory uniformly, then its t-th visit with t ~ Geom(1 - γ) given that t is within the trajectory; `first`
-    takes the first-occupancy representation of the trajectories before (Section "Discovering Next Subgoal").
+    Draws a trajectory uniformly, then its t-th visit with t ~ Geom(1 - γ), given that t lies within the trajectory.
+    first: sample from the first-occupancy representation of the trajectories (Section "Discovering Next Subgoal").
     """
     check_discount(gamma)
     visits = first_occupancy(store) if first else store

@@ -1,4 +1,4 @@
-"""Writes down the episodes of a vector environment while they run, and keeps the finished ones."""
+"""Records the episodes of a vector environment and keeps the finished ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.store import Bools, TrajectoryStore
 
 Ids = NDArray[np.integer[Any]]
-Bools = NDArray[np.bool_]
+"""Observation ids, one per environment."""
 
 
 class RunningEpisodes:
-    """Observation ids of the episodes under way: one row per environment, its start observation first."""
+    """Observation ids of the running episodes: one row per environment, its start observation first."""
 
     def __init__(self, num_envs: int) -> None:
         self.ids = np.zeros((num_envs, 64), np.int32)
@@ -21,19 +21,19 @@ class RunningEpisodes:
         self._rows = np.arange(num_envs)
 
     def begin(self, envs: Bools, ids: Ids) -> None:
-        """Start new episodes in the environments of the mask."""
+        """Start new episodes in the environments of the mask, on observations `ids` [E]."""
         self.ids[envs, 0] = ids[envs]
         self.lengths[envs] = 1
 
     def extend(self, ids: Ids) -> None:
-        """One more observation in every environment."""
+        """Add one observation in every environment."""
         if self.lengths.max() == self.ids.shape[1]:
             self.ids = np.concatenate([self.ids, np.zeros_like(self.ids)], axis=1)
         self.ids[self._rows, self.lengths] = ids
         self.lengths += 1
 
     def take(self, envs: Bools) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Episodes of the environments of the mask: ids end to end, and lengths."""
+        """Episodes of the environments in the mask: ids end to end, and lengths."""
         lengths = self.lengths[envs]
         ids = self.ids[envs, : lengths.max()]
         return ids[np.arange(ids.shape[1]) < lengths[:, None]], lengths
@@ -42,7 +42,7 @@ class RunningEpisodes:
 class EpisodeRecorder:
     """The running episodes of `num_envs` environments and a store of the finished ones.
 
-    limit: finished episodes that are kept, the first ones; 0 keeps none, None all.
+    limit: number of finished episodes to keep, first ones first; 0 keeps none, None all.
     """
 
     def __init__(self, num_envs: int, limit: int | None = None) -> None:
@@ -51,11 +51,11 @@ class EpisodeRecorder:
         self._limit = limit
 
     def begin(self, ids: Ids) -> None:
-        """Begin an episode in every environment, on observations `ids` [E]; what ran before is dropped."""
+        """Begin an episode in every environment, on observations `ids` [E]; running episodes are dropped."""
         self.running.begin(np.ones(len(ids), np.bool_), ids)
 
     def step(self, final_ids: Ids, done: Bools, success: Bools, next_ids: Ids) -> None:
-        """Take down one step of every environment.
+        """Record one step of every environment.
 
         final_ids: observation after the step, before any reset. next_ids: the first one of the next episode where
         `done`. success: the label, read only where `done`.
@@ -79,7 +79,7 @@ class EpisodeRecorder:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore what `state_dict` returned."""
         num_envs = len(self.running.lengths)
         if len(state["lengths"]) != num_envs:
             raise ValueError(f"the state is of {len(state['lengths'])} environments, here are {num_envs}")

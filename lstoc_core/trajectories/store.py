@@ -3,9 +3,9 @@
 An episode of T steps is stored as T + 1 small integers: the start observation, then one id per step up to the final
 observation. All episodes lie end to end in one flat array, so every operation here works on all trajectories at once.
 
-One rule holds everywhere: the first element of a trajectory is where it *starts*, it is not a visit. A key state has to
-be visited strictly after the start, so matches begin at index 1. `after` keeps the rule: its trajectories start on the
-last element of the path they are conditioned on.
+One rule holds everywhere: the first element of a trajectory is its *start*, not a visit. Key states are visited
+strictly after the start, so matches begin at index 1. `after` keeps the rule: its trajectories start on the last
+element of the path they are conditioned on.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Ints = NDArray[np.integer]
+Integers = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 BLOCK = 1 << 15
-"""Ids that are worked on at a time: small enough for the processor's cache."""
+"""Ids processed at a time: few enough for the processor's cache."""
 
 
 class TrajectoryStore:
     """The buffers B_P and B_N of the paper in one: flat ids, offsets, and a label per trajectory.
 
-    num_ids: size of the table of distinct observations. Ids outside of it are errors. None: the table may grow, and
-    `num_ids` is one more than the largest id seen so far.
+    num_ids: size of the table of distinct observations; ids outside it are errors. None: the table may grow, and
+    `num_ids` is one more than the largest id so far.
     """
 
     def __init__(self, num_ids: int | None = None) -> None:
@@ -90,8 +90,8 @@ class TrajectoryStore:
         self._offsets[count + 1 : count + 1 + len(lengths)] = size + np.cumsum(lengths)
         self._count += len(lengths)
 
-    def _checked(self, ids: Ints) -> int:
-        """Largest of the ids, after making sure that all of them are in the table."""
+    def _checked(self, ids: Integers) -> int:
+        """The largest id; raises if one lies outside the table."""
         low, high = int(ids.min()), int(ids.max())
         if low < 0 or high > np.iinfo(np.int32).max or (self._table_size is not None and high >= self._table_size):
             wrong = low if low < 0 else high
@@ -166,16 +166,16 @@ class TrajectoryStore:
         chosen = np.arange(self._count)[np.asarray(indices, dtype=None if np.size(indices) else np.intp)]
         return self.cut(chosen, self.offsets[:-1][chosen], self.offsets[1:][chosen])
 
-    def cut(self, chosen: Ints, begin: Ints, end: Ints) -> TrajectoryStore:
+    def cut(self, chosen: Integers, begin: Integers, end: Integers) -> TrajectoryStore:
         """The flat pieces begin <= k < end of the chosen trajectories, as a store of the same table."""
         return self._derived(self.ids[ranges(begin, end)], end - begin, self.labels[chosen])
 
     def keep(self, kept: Bools) -> TrajectoryStore:
-        """All trajectories with only those flat positions that the mask keeps; each keeps at least its start."""
+        """All trajectories, reduced to the flat positions in the mask; each must keep its start."""
         lengths = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64) if len(self) else self.lengths
         return self._derived(self.ids[kept], lengths, self.labels)
 
-    def _derived(self, ids: Ints, lengths: Ints, labels: Bools) -> TrajectoryStore:
+    def _derived(self, ids: Integers, lengths: Integers, labels: Bools) -> TrajectoryStore:
         out = TrajectoryStore(self._table_size)
         out.append_flat(ids, lengths, labels)
         out._largest = self._largest
@@ -238,7 +238,7 @@ class TrajectoryStore:
 # --- helpers ---
 
 
-def ranges(begin: Ints, end: Ints) -> NDArray[np.int64]:
+def ranges(begin: Integers, end: Integers) -> NDArray[np.int64]:
     """The integers begin[i] <= k < end[i] of all i, one range after the other."""
     lengths = end - begin
     total = np.cumsum(lengths)

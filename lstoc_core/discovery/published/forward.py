@@ -1,9 +1,8 @@
 """The paper's discovery ("forward"): the subgoal tree grown node by node, as Algorithm LSTOC prescribes.
 
-`Forward.advance` runs the algorithm on the trajectories at hand until it is finished or needs more of them, so that
-whoever collects (a policy, a stored data set) stays in charge of collecting. The next key state at the working node is
-the state of highest importance f_ω in what follows the node's path, by the paper's objective or by one of its two
-baselines, trained or in closed form.
+`Forward.advance` runs the algorithm on the given trajectories until it finishes or needs more. Collecting them is left
+to the caller. The next key state at the working node is the state with the highest importance f_ω after the node's
+path. The objective is the paper's or one of its two baselines; f_ω is trained, or the optimum in closed form.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +20,7 @@ from lstoc_core.trajectories.matching import KeyPath, after, contains, explained
 from lstoc_core.trajectories.store import TrajectoryStore
 
 Accept = Callable[[Sequence[KeyPath]], Mapping[str, int] | None]
-"""Symbol -> observation id for satisfying sequences of observation ids, by the ILP of the labeling component; None if
-they cannot be named."""
+"""Names satisfying sequences of observation ids by the labeling ILP: symbol -> observation id, or None if it fails."""
 
 
 @dataclass(frozen=True)
@@ -30,28 +28,28 @@ class ForwardConfig:
     """Settings of Algorithms Main, LSTOC and Contrastive."""
 
     epsilon: float = 0.5
-    """ε: probability of a random action while exploring, in place of the explorer's own."""
+    """ε: probability of a random action while exploring; overrides the explorer's default."""
     threshold: int = 80
-    """N_T: unexplained successes conditioned on the working node that start a discovery there."""
+    """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
     increment: int = 20
-    """K_T: what N_T grows by when the tree turns out wrong."""
+    """K_T: added to N_T at each restart."""
     objective: Objective = "lstoc"
     """"lstoc", "baseline1" (no first occupancy) or "baseline2" (all states, no temporal sampling)."""
     exact: bool = False
-    """The objective's optimum in closed form instead of a trained f_ω."""
+    """Use the objective's exact optimum instead of a trained f_ω."""
     smoothing: float = 1e-4
-    """Probability added to both occupancies in closed form, so that states that no failure visits stay comparable."""
+    """Probability added to both occupancies in the exact optimum, so that states no failure visits stay finite."""
     gamma: float = 0.99
     """Discount of the temporal geometric sampling."""
     max_length: int = 8
-    """Longest path of the tree where no FSM says it."""
+    """Longest path of the tree without an FSM."""
 
 
 class Forward:
     """One run of the paper's algorithm over a growing set of trajectories (a `DiscoveryMethod`).
 
-    fsm: what a tree must be consistent with (condition (***)). accept: names the sequences at the end. training: how
-    f_ω is trained.
+    fsm: the tree must be consistent with it (condition (***)). accept: names the sequences at the end.
+    training: how f_ω is trained.
     """
 
     def __init__(
@@ -72,7 +70,7 @@ class Forward:
         self.names: Mapping[str, int] | None = None
         self.missing = Missing.one("no success was seen")
         self.trees: list[SubgoalTree] = []
-        """Abandoned trees, each found inconsistent with the FSM or impossible to name."""
+        """Abandoned trees, one per restart."""
         self.importances: list[NDArray[np.float64]] = []
         """Importance per observation id at each discovery since the last restart."""
         self.abandoned_nodes: tuple[KeyPath, ...] = ()
@@ -82,17 +80,17 @@ class Forward:
 
     @property
     def paths(self) -> tuple[KeyPath, ...]:
-        """P_S without sequences that contain another one: they explain nothing more. As observation ids.
+        """P_S as observation ids, minimal sequences only: one that contains another explains nothing more.
 
-        The tree may hold such a sequence: at the working node [a] of ((a;b)|c);d, successes through c after an a that
-        did not matter are unexplained, and give the branch a;c;d beside c;d.
+        The tree may hold others. For ((a;b)|c);d, some successes through c happen to visit a first. At working node
+        [a] they are unexplained and give the branch a;c;d beside c;d.
         """
         found = [self.to_ids(sequence) for sequence in self.tree.sequences]
         return tuple(path for path in found if not any(other != path and _within(other, path) for other in found))
 
     @property
     def nodes(self) -> tuple[KeyPath, ...]:
-        """All nodes of the tree but its root, each as its path in observation ids."""
+        """Paths of all nodes but the root, as observation ids."""
         return tuple(self.to_ids(self.tree.path(node)) for node in range(1, len(self.tree)))
 
     @property
@@ -109,7 +107,7 @@ class Forward:
         return tuple(self.key_states[key] for key in sequence)
 
     def advance(self, store: TrajectoryStore) -> Missing:
-        """Go on until finished or until more trajectories are needed; what is missing then."""
+        """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
         positives, negatives = store.select(store.positives), store.select(store.negatives)
         self.missing = Missing() if len(positives) else Missing.one("no success was seen")
         while not self.finished and not self.missing:
@@ -148,7 +146,7 @@ class Forward:
         return self._restart(Need(wrong)) if wrong else Missing()
 
     def _finish(self) -> Missing:
-        """Every success is explained: name the sequences, or begin anew (lines 8 to 13)."""
+        """Every success is explained: name the sequences, or restart (lines 8 to 13)."""
         self.names = self.accept(self.paths) if self.accept is not None else None
         if self.accept is not None and self.names is None:
             return self._restart(Need("the sequences cannot be named"))
@@ -157,7 +155,7 @@ class Forward:
         return Missing()
 
     def _candidates(self, positives: TrajectoryStore) -> NDArray[np.bool_]:
-        """States [num_ids] that the successes visit after the working node and that can become a child of it."""
+        """Possible new children of the working node, [num_ids]: states that the successes visit after it."""
         node = self.tree.working_node
         visits = np.delete(positives.ids, positives.offsets[:-1])
         candidates = np.bincount(visits, minlength=positives.num_ids) > 0
@@ -188,14 +186,14 @@ class Forward:
         self.tree.work_on(self.tree.expand(self.tree.working_node, self.key_states.index(new)))
 
     def _inconsistency(self) -> str | None:
-        """Condition (***)."""
+        """Why the tree cannot be right, or None: condition (***)."""
         if self.fsm is not None:
             return self.tree.inconsistency(self.fsm)
         depth = self.tree.depth(self.tree.working_node)
         return f"a path of {depth} key states is too long" if depth > self.config.max_length else None
 
     def _restart(self, reason: Need) -> Missing:
-        """Begin the tree anew with a larger N_T (Algorithm Main, line 8); the trajectories are kept."""
+        """Start a new tree with a larger N_T (Algorithm Main, line 8); all trajectories are kept."""
         self.restarts += 1
         self.threshold += self.config.increment
         self.trees.append(self.tree)
@@ -217,7 +215,7 @@ class Forward:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where `state_dict` was taken."""
+        """Restore what `state_dict` returned."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
         self.key_states, self.tree = list(state["key_states"]), SubgoalTree.from_json(state["tree"])
         self.finished, self.names = state["finished"], state["names"]
@@ -225,6 +223,6 @@ class Forward:
 
 
 def _within(short: Sequence[int], long: Sequence[int]) -> bool:
-    """Whether a sequence is a subsequence of another."""
+    """Whether `short` is a subsequence of `long`."""
     rest = iter(long)
     return all(key in rest for key in short)

@@ -1,19 +1,19 @@
-"""Importance function f_omega: which state do successes visit, and soon, that failures do not?
+"""Importance function f_ω: which state do successes visit soon that failures do not?
 
 Three objectives over positive and negative trajectories (Section "Discovering Next Subgoal", Algorithm 2, and the two
 baselines of Section "Learning Subgoals"):
 
 - "lstoc": one positive and B negative states by temporal geometric sampling from first-occupancy representations;
 - "baseline1": the same without first occupancy;
-- "baseline2": the conventional objective (1) over all states of a positive and a negative trajectory, with it.
+- "baseline2": objective (1) over all states of a positive and a negative trajectory, with first occupancy.
 
-Sampling a trajectory and then a state of it draws the state from a fixed distribution over ids, which is computed once
-(`geometric_occupancy`); a training step then draws ids from it. Many independent networks train at once.
+Drawing a trajectory, then one of its states, amounts to drawing an id from a fixed distribution. It is computed once
+(`geometric_occupancy`), and training steps draw from it. Many independent networks train at once.
 
-The optimum of each objective over all functions of the id is known, too (`exact=True`). With the log, the first two are
-InfoNCE, maximised by f = log p⁺(s) / p⁻(s) + constant for every B. Without it, the expected softmax is largest when all
-weight is on the largest p⁺ / p⁻, so the same f has the right order. Baseline 2 has no closed form: a set is scored by a
-sum, and the objective is not concave; its optimum is found numerically on the full data.
+`exact=True` gives the optimum over all functions of the id. With the log, the first two objectives are InfoNCE; their
+optimum is f = log p⁺(s) / p⁻(s) + constant for every B. Without the log, the expected softmax is largest with all
+weight on the largest p⁺ / p⁻, so the same f ranks states correctly. Baseline 2 is not concave and has no closed form;
+its optimum is found numerically on all data.
 """
 
 from __future__ import annotations
@@ -33,67 +33,68 @@ from lstoc_core.trajectories.representation import is_pixels
 
 Objective = Literal["lstoc", "baseline1", "baseline2"]
 GAMMA = 0.99
-"""Discount of temporal geometric sampling; the paper takes that of the environment and does not say which."""
+"""Discount of temporal geometric sampling. The paper uses the environment's and does not give its value."""
 CODE = 15
-"""Dimensions of the random directions that stand for ids without a representation; with the bias, 16 inputs."""
+"""Dimensions of the random directions that represent ids without o_θ; with the bias, 16 inputs."""
 RIDGE = 0.1
-"""Penalty on mean f² in Baseline 2, whose optimum would otherwise lie at minus infinity for useless states."""
+"""Weight of the penalty mean f² in Baseline 2. Without it, f of useless states would go to minus infinity."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How f_omega is trained; by default as in the paper."""
+    """How f_ω is trained; by default as in the paper."""
 
     iterations: int = 700
     """L: gradient steps."""
     lr: float = 0.01
-    """Rate of Adam."""
+    """Adam's learning rate."""
     positives_per_step: int = 1
-    """Positive states of a step; in Baseline 2, positive trajectories."""
+    """Positive states per step; in Baseline 2, positive trajectories."""
     negatives_per_step: int = 64
-    """B: negative states for each positive one; in Baseline 2, negative trajectories of a step."""
+    """B: negative states per positive one; in Baseline 2, negative trajectories per step."""
     hidden: int = 128
     """Hidden units; 256 for pixels."""
     log: bool = True
     """Maximise the log of the paper's ratio; False: the ratio as printed."""
     anneal: bool = False
-    """Let the rate fall to zero, so that f settles."""
+    """Let the learning rate fall linearly to zero, so that f converges."""
     full_batch: bool = False
-    """Maximise the expectation over all data in each step, without drawing samples."""
+    """Maximise the expectation over all data in each step instead of drawing samples."""
 
     @classmethod
     def as_published(cls, observations: NDArray[Any]) -> Training:
-        """The paper's for such observations [n, *shape]."""
+        """The paper's settings for observations [n, *shape]."""
         return cls(hidden=256 if is_pixels(observations.shape[1:], observations.dtype) else 128)
 
 
 PAPER = Training()
-"""The paper's where observations are not pixels."""
+"""The paper's settings for observations that are not pixels."""
 
 
 @dataclass(frozen=True)
-class Contrast:
-    """What the objectives need to know about positive and negative trajectories; rows of `*_sets` are trajectories."""
+class ContrastData:
+    """Positive and negative trajectories as the objectives see them."""
 
     objective: Objective
     positive: NDArray[np.floating]
     """p⁺: probability that sampling from the positives draws each id, [num_ids]."""
     negative: NDArray[np.floating]
-    """p⁻: the same for the negatives."""
+    """p⁻: the same for the negatives, [num_ids]."""
     positive_sets: NDArray[np.float32]
     """Baseline 2: whether a positive trajectory visits an id, [trajectories, num_ids]; empty otherwise."""
     negative_sets: NDArray[np.float32]
+    """The same for the negative trajectories."""
 
     @property
     def visited(self) -> NDArray[np.bool_]:
-        """Ids that occur at all."""
+        """Ids that some trajectory visits, [num_ids]."""
         return (self.positive > 0) | (self.negative > 0)
 
 
 def make_contrast(
     positives: TrajectoryStore, negatives: TrajectoryStore, *, objective: Objective = "lstoc", gamma: float = GAMMA
-) -> Contrast:
-    """Positive against negative trajectories, each already cut to the part after the working node (`after`)."""
+) -> ContrastData:
+    """Contrast positive with negative trajectories, both already cut to the part after the working node (`after`)."""
     if objective not in get_args(Objective):
         raise ValueError(f"objective {objective!r}; choose one of {', '.join(get_args(Objective))}")
     check_discount(gamma)
@@ -112,7 +113,7 @@ def make_contrast(
                 geometric_occupancy(store, gamma, first=objective == "lstoc") for store in (positives, negatives)
             )
         ]
-    return Contrast(objective, occupancy[0], occupancy[1], sets[0], sets[1])
+    return ContrastData(objective, occupancy[0], occupancy[1], sets[0], sets[1])
 
 
 def scores(
@@ -128,7 +129,7 @@ def scores(
     seed: int = 0,
     training: Training = PAPER,
 ) -> NDArray[np.float64]:
-    """f of each observation id, [num_ids], NaN where no trajectory goes; the constant in f is free.
+    """f of each observation id [num_ids], up to a constant; NaN for ids that no trajectory visits.
 
     exact, smoothing: see `exact_importance`. The rest: see `train_importance`; restarts are averaged.
     """
@@ -144,11 +145,11 @@ def scores(
 # --- the optimum over all functions of the id ---
 
 
-def exact_importance(contrast: Contrast, *, smoothing: float = 0.0, log: bool = True) -> NDArray[np.float64]:
-    """The f that maximises the objective, [num_ids]: NaN where no trajectory goes.
+def exact_importance(contrast: ContrastData, *, smoothing: float = 0.0, log: bool = True) -> NDArray[np.float64]:
+    """The f that maximises the objective, [num_ids]; NaN for ids that no trajectory visits.
 
-    smoothing: probability added to p⁺ and p⁻. 0 is exact and gives +inf where only positives go, -inf where only
-    negatives go. `log` matters to Baseline 2 alone (the other two keep their order).
+    smoothing: probability added to p⁺ and p⁻. 0 is exact: +inf where only positives go, -inf where only negatives go.
+    log: matters for Baseline 2 only; the ranking by the other two is the same.
     """
     if contrast.objective == "baseline2":
         return _tabular_optimum(contrast, log)
@@ -158,11 +159,11 @@ def exact_importance(contrast: Contrast, *, smoothing: float = 0.0, log: bool = 
         )
 
 
-def _tabular_optimum(contrast: Contrast, log: bool) -> NDArray[np.float64]:
+def _tabular_optimum(contrast: ContrastData, log: bool) -> NDArray[np.float64]:
     """Baseline 2 by L-BFGS over one number per id, on all data.
 
-    A peak at any state that all positives visit is a local optimum, so the best of several starts counts: zero, and a
-    peak at each of the three states that the positives visit most in excess of the negatives.
+    A peak at any state that all positives visit is a local optimum, so the best of several starts is taken: zero, and a
+    peak at each of the three states where positives exceed negatives most.
     """
     loss = _full_loss(contrast, log, torch.float64)
     peaks = np.argsort(contrast.negative - contrast.positive)[:3]
@@ -190,11 +191,11 @@ def _local_optimum(loss: Callable[[Tensor], Tensor], start: Tensor) -> Tensor:
     return f.detach()
 
 
-def _full_loss(contrast: Contrast, log: bool, dtype: torch.dtype = torch.float32) -> Callable[[Tensor], Tensor]:
-    """An objective's negative expectation over all data, as a function of f [K, num_ids] -> [K].
+def _full_loss(contrast: ContrastData, log: bool, dtype: torch.dtype = torch.float32) -> Callable[[Tensor], Tensor]:
+    """Negative expectation of an objective over all data, as a function of f [K, num_ids] -> [K].
 
-    The first two objectives for many negatives, B → ∞: log Σ p⁻ exp f - Σ p⁺ f, with the optimum of every B. Baseline 2
-    pairs each trajectory of the larger side with 64 of the smaller one, all equally often.
+    For the first two objectives, the limit B → ∞, whose optimum is that of every B: log Σ p⁻ exp f - Σ p⁺ f.
+    Baseline 2 pairs each trajectory of the larger side with 64 of the smaller one, all equally often.
     """
     positive, negative = (torch.as_tensor(each, dtype=dtype) for each in (contrast.positive, contrast.negative))
     if contrast.objective != "baseline2":
@@ -218,18 +219,17 @@ def _full_loss(contrast: Contrast, log: bool, dtype: torch.dtype = torch.float32
 
 
 def train_importance(
-    contrasts: Sequence[Contrast],
+    contrasts: Sequence[ContrastData],
     representation: NDArray[Any] | Tensor | None = None,
     *,
     restarts: int = 1,
     seed: int = 0,
     training: Training = PAPER,
 ) -> NDArray[np.float64]:
-    """Train `restarts` networks f_omega on each contrast, all at once: [contrasts, restarts, num_ids].
+    """Train `restarts` networks f_ω on each contrast, all at once: f as [contrasts, restarts, num_ids].
 
-    representation: o_theta of each id [num_ids, d] (`represent`); None gives each id a random direction, which is
-    enough where observations are told apart by their bytes.
-    Restart r of a contrast depends on seed and r only.
+    representation: o_θ of each id [num_ids, d] (`represent`). None: a random direction per id, enough where equal
+    states have equal bytes. Restart r of a contrast depends on seed and r only.
     """
     if not contrasts:
         raise ValueError("there is no contrast to train on")
@@ -269,10 +269,10 @@ def train_importance(
 
 
 class _Networks:
-    """K two-layer perceptrons that read rows of one table; the last bias would cancel in every objective.
+    """K two-layer perceptrons over the rows of one table. No output bias: it would cancel in every objective.
 
-    Each call or `table` gives f as a leaf to differentiate; `backward` takes its gradient on to the weights. Memory is
-    used again in each step: fresh megabytes would cost more than the arithmetic on them.
+    A call, or `table`, returns f as a leaf tensor; `backward` propagates its gradient to the weights. Buffers are
+    reused in each step: allocating them would cost more than the arithmetic.
     """
 
     def __init__(self, rngs: Sequence[np.random.Generator], inputs: Tensor, hidden: int) -> None:
@@ -285,7 +285,7 @@ class _Networks:
         self._memory: dict[tuple[Any, ...], Tensor] = {}
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """f of each network's own ids [K, m] -> [K, m]; many ids are looked up in f of the table."""
+        """f of each network's own ids, [K, m] -> [K, m]; with many ids, f of the table is cheaper and is looked up."""
         if ids.shape[1] >= len(self.inputs):
             return self.table().gather(1, ids)
         rows = self._buffer("rows", ids.numel(), self.inputs.shape[1])
@@ -304,11 +304,10 @@ class _Networks:
         return f
 
     def backward(self) -> None:
-        """Gradients of the weights, from that of the f given last; once.
+        """Gradients of the weights from the gradient of the last f. Once per f: the hidden values are overwritten.
 
-        The ordinary ones, rearranged. Scale each row by the gradient that arrives at it, and let G sum, for each hidden
-        unit, the rows at which it is active: then `weight` gets G · out and `out` gets Σ G · weight. One large product
-        instead of three; and whether a unit is active, 1 or 0, takes the memory of its value.
+        The usual gradients, rearranged into one large product instead of three. Scale each row by its gradient. G sums,
+        for each hidden unit, the rows at which it is active. Then `weight` gets G · out, and `out` gets Σ G · weight.
         """
         rows, hidden, f = self._last
         scaled = torch.mul(rows, f.grad[:, :, None], out=self._buffer("scaled", *rows.shape))  # type: ignore[index]
@@ -317,21 +316,21 @@ class _Networks:
         torch.sum(product.mul_(self.weight), 1, out=self.out.grad)
 
     def _buffer(self, *key: Any) -> Tensor:
-        """Memory for a name and a shape."""
+        """A reusable buffer of this name and shape."""
         if key not in self._memory:
             self._memory[key] = torch.empty(key[1:])
         return self._memory[key]
 
 
 def _each(losses: Sequence[Callable[[Tensor], Tensor]], f: Tensor) -> Tensor:
-    """Loss of each network [K], where equally many networks in a row belong to each of the losses."""
+    """Loss of each network [K]; each loss applies to an equal number of consecutive networks."""
     return torch.cat([loss(part) for loss, part in zip(losses, f.chunk(len(losses)), strict=True)])
 
 
 def _state_loss(network: _Networks, ids: Tensor, log_times: Tensor, log: bool) -> Tensor:
-    """Objective (2), negated: the mean over groups of ids, each counted so many times [K, groups, m] -> [K].
+    """Objective (2), negated: mean over groups of ids, weighted by multiplicity, [K, groups, m] -> [K].
 
-    The first id of a group is its positive one.
+    log_times: log multiplicity of each id. The first id of a group is its positive one.
     """
     f = network(ids.flatten(1)).view(ids.shape)
     share = (f + log_times).log_softmax(2)[:, :, 0]
@@ -346,11 +345,11 @@ def _set_loss(network: _Networks, positive: Tensor, negative: Tensor, log: bool)
 
 
 def _draw_states(
-    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], training: Training
+    contrasts: Sequence[ContrastData], rngs: Sequence[np.random.Generator], training: Training
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Ids of each step and the log of how many times each counts, [K, positives, m]; contrasts share random numbers.
+    """Ids of each step and their log multiplicities, [K, positives, m]; contrasts share random numbers.
 
-    A group is one positive id, and B negative ones of which equal ones are merged.
+    A group is one positive id, then the distinct ones of B negative ids.
     """
     iterations, positives, negatives = training.iterations, training.positives_per_step, training.negatives_per_step
     tables = [(_Alias(c.positive), _Alias(c.negative)) for c in contrasts]
@@ -370,7 +369,7 @@ def _draw_states(
 
 
 def _merge(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct ids of each row [..., m] and how often each occurs, which is 0 times where they only fill a row up."""
+    """Distinct ids of each row [..., m] and their multiplicities; padding has multiplicity 0."""
     rows = np.sort(ids.reshape(-1, ids.shape[-1]), axis=1)
     new = np.ones(rows.shape, np.bool_)
     np.not_equal(rows[:, 1:], rows[:, :-1], out=new[:, 1:])
@@ -382,7 +381,7 @@ def _merge(ids: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _draw_sets(
-    contrasts: Sequence[Contrast], rngs: Sequence[np.random.Generator], training: Training
+    contrasts: Sequence[ContrastData], rngs: Sequence[np.random.Generator], training: Training
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Sets of each step: [K, positives, num_ids] and [K, negatives, num_ids]; contrasts share random numbers."""
     counts = [training.positives_per_step, training.negatives_per_step]
@@ -403,7 +402,7 @@ def _log_sum(f: Tensor, sets: Tensor) -> Tensor:
 
 
 def _share(difference: Tensor, log: bool) -> Tensor:
-    """a / (a + b), or its log, from log a - log b."""
+    """a / (a + b), or its log, given log a - log b."""
     return nn.functional.logsigmoid(difference) if log else difference.sigmoid()
 
 
@@ -426,7 +425,7 @@ class _Alias:
             if rest[j] < 1:
                 small.append(large.pop())
         self.edge = np.arange(len(keep)) + keep
-        """Numbers of slot i below it stay in it."""
+        """A number in slot i draws id i below edge[i], the other id above."""
         self.ids = np.stack([other, np.arange(len(keep))], axis=1).ravel()
 
     def __call__(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -437,7 +436,7 @@ class _Alias:
 
 
 def _sets(store: TrajectoryStore, num_ids: int) -> NDArray[np.float32]:
-    """Which ids a trajectory visits, [trajectories with a visit, num_ids]."""
+    """Whether a trajectory visits an id, [trajectories with a visit, num_ids]."""
     visits = first_occupancy(store)
     rows = np.repeat(np.arange(len(visits)), visits.lengths)
     visit = np.ones(visits.size, np.bool_)
