@@ -50,7 +50,7 @@ def perfect(method, task, nearest=True):
         values = np.zeros(positives.num_ids)
         for sequence in truth:
             rest = list(sequence)
-            for key in method.working_path:
+            for key in method.attempt.working_path:
                 rest = rest[1:] if rest[:1] == [key] else rest
             if rest:
                 values[rest[0]] = max(values[rest[0]], 1 / len(rest) if nearest else len(rest))
@@ -78,7 +78,7 @@ def test_a_perfect_importance_grows_exactly_the_true_tree(formula, seed, monkeyp
     assert method.finished
     assert method.restarts == 0
     assert {names(task, path) for path in method.paths} == set(task.sequences)
-    grown = {names(task, method.to_ids(method.tree.path(node))) for node in range(len(method.tree))}
+    grown = {names(task, method.attempt.to_ids(method.tree.path(node))) for node in range(len(method.tree))}
     assert grown == {sequence[:n] for sequence in task.sequences for n in range(len(sequence) + 1)}
     assert method.tree.explored == set(range(len(method.tree)))
 
@@ -90,7 +90,7 @@ def test_a_branch_that_explains_nothing_more_is_no_sequence_of_its_own(monkeypat
     monkeypatch.setattr(forward, "scores", lambda positives, _, **__: -np.arange(10.0))
     method = Forward(ForwardConfig(threshold=2))
     assert not method.advance(made(*[(ids, True) for ids in successes * 3], *[(ids, False) for ids in failures]))
-    assert {method.to_ids(sequence) for sequence in method.tree.sequences} == {(1, 2, 4), (1, 3, 4), (3, 4)}
+    assert {method.attempt.to_ids(sequence) for sequence in method.tree.sequences} == {(1, 2, 4), (1, 3, 4), (3, 4)}
     assert set(method.paths) == {(1, 2, 4), (3, 4)}
 
 
@@ -119,8 +119,8 @@ def test_every_step_follows_the_listing(objective, exact):
     tree, discoveries = method.tree, 0
     for step, (event, node, key) in enumerate(tree.events):
         before = tree.replay(step)
-        path = method.to_ids(tree.path(node))
-        found = [method.to_ids(sequence) for sequence in before.sequences]
+        path = method.attempt.to_ids(tree.path(node))
+        found = [method.attempt.to_ids(sequence) for sequence in before.sequences]
         following = [t for t in positives if has(t, path)]
         unexplained = [t for t in following if not any(has(t, sequence) for sequence in found)]
         failed = [t for t in negatives if has(t, path)]
@@ -133,13 +133,13 @@ def test_every_step_follows_the_listing(objective, exact):
             assert node == before.working_node
             assert len(unexplained) >= 40
             assert node == ROOT or failed
-            importance = method.importances[discoveries]
+            importance = method.attempt.importances[discoveries]
             tails = [_tail(t, path) for t in unexplained]
             taken = {method.key_states[before.keys[child]] for child in before.children(node)} | set(path[-1:])
             allowed = set(np.concatenate(tails)) - taken
             assert method.key_states[key] == max(sorted(allowed), key=lambda state: importance[state])
             discoveries += 1
-    assert discoveries == len(method.importances) > 0
+    assert discoveries == len(method.attempt.importances) > 0
 
 
 def _tail(trajectory, path):
@@ -182,9 +182,9 @@ def test_it_restarts_with_a_larger_threshold_when_the_tree_cannot_be_the_fsms():
     assert message.startswith("restart 1: ")
     assert "longer than the FSM's longest path, 1" in message
     assert method.threshold == 17
-    assert (len(method.tree), method.key_states, method.importances) == (1, [], [])
-    assert len(method.trees) == 1
-    assert len(method.trees[0]) > 1
+    assert (len(method.tree), method.key_states, method.attempt.importances) == (1, [], [])
+    assert len(method.abandoned) == 1
+    assert len(method.abandoned[0].tree) > 1
 
 
 def test_too_many_branches_are_inconsistent_too(monkeypatch):

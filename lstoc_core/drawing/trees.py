@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from lstoc_core.discovery.consistent import TooManyTries, answers, proved
 from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.discovery.hypotheses import SearchStep
-from lstoc_core.discovery.method import Missing, Need
-from lstoc_core.discovery.published.forward import Forward
+from lstoc_core.discovery.method import Missing
+from lstoc_core.discovery.published.forward import Attempt
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.drawing.graphs import draw_tree, same_scale
 from lstoc_core.drawing.maps import draw_grid
@@ -169,19 +169,13 @@ def trajectory_figure(
 # --- side by side: what each method looks at --------------------------------------------------------------------------
 
 
-class FirstTree(Forward):
-    """The paper's algorithm up to its first restart. It keeps the tree that it would abandon."""
-
-    def _restart(self, reason: Need) -> Missing:
-        return Missing.one(f"restart: {reason.sentence}", *reason.paths)
-
-
 def comparison_figure(
-    task: Task, forward: Forward, missing: Missing, steps: Mapping[tuple[int, ...], Sequence[SearchStep]]
+    task: Task, forward: Attempt, missing: Missing, steps: Mapping[tuple[int, ...], Sequence[SearchStep]]
 ) -> Figure:
     """Forward above, guided below: maps of what each step was chosen by, then the tree that came out.
 
-    missing: what forward's `advance` returned. steps: of `guided_steps`.
+    forward: a tree of the paper's algorithm, abandoned or not. missing: what its `advance` returned then.
+    steps: of `guided_steps`.
     """
     world, tree = compile_world(task), forward.tree
     found = [

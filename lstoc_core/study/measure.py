@@ -147,7 +147,8 @@ def learned_tree(
         method.advance(store)
         if method.restarts == restarts:
             break
-    return set(method.nodes or method.abandoned_nodes), set(method.paths)
+    last = method.abandoned[-1].nodes if method.abandoned else ()
+    return set(method.attempt.nodes or last), set(method.paths)
 
 
 def tree_accuracy(nodes: set[KeyPath], paths: set[KeyPath], truth: Iterable[KeyPath]) -> dict[str, Any]:

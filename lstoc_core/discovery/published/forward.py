@@ -6,7 +6,7 @@ path. The objective is the paper's or one of its two baselines; f_ω is trained,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,40 @@ class ForwardConfig:
     """Longest path of the tree without an FSM."""
 
 
+@dataclass
+class Attempt:
+    """One tree, from its root to the end or to the next restart."""
+
+    tree: SubgoalTree = field(default_factory=SubgoalTree)
+    key_states: list[int] = field(default_factory=list)
+    """Ŝ_K: observation ids of the discovered key states, in order of discovery."""
+    importances: list[NDArray[np.float64]] = field(default_factory=list)
+    """Importance per observation id [num_ids] at each discovery."""
+
+    @property
+    def paths(self) -> tuple[KeyPath, ...]:
+        """P_S as observation ids, minimal sequences only: one that contains another explains nothing more.
+
+        The tree may hold others. For ((a;b)|c);d, some successes through c happen to visit a first. At working node
+        [a] they are unexplained and give the branch a;c;d beside c;d.
+        """
+        found = [self.to_ids(sequence) for sequence in self.tree.sequences]
+        return tuple(path for path in found if not any(other != path and _within(other, path) for other in found))
+
+    @property
+    def nodes(self) -> tuple[KeyPath, ...]:
+        """Paths of all nodes but the root, as observation ids."""
+        return tuple(self.to_ids(self.tree.path(node)) for node in range(1, len(self.tree)))
+
+    @property
+    def working_path(self) -> KeyPath:
+        """ξ_w as observation ids."""
+        return self.to_ids(self.tree.path(self.tree.working_node))
+
+    def to_ids(self, sequence: Sequence[int]) -> KeyPath:
+        return tuple(self.key_states[key] for key in sequence)
+
+
 class Forward:
     """One run of the paper's algorithm over a growing set of trajectories (a `DiscoveryMethod`).
 
@@ -63,48 +97,35 @@ class Forward:
         self.config = config or ForwardConfig()
         self.fsm, self.accept, self.training, self.seed = fsm, accept, training, seed
         self.threshold = self.config.threshold
-        self.key_states: list[int] = []
-        """Ŝ_K: observation ids of the discovered key states, in order of discovery."""
+        self.attempt = Attempt()
+        self.abandoned: list[Attempt] = []
+        """One per restart; a resumed run begins with none."""
         self.restarts = 0
         self.finished = False
         self.names: Mapping[str, int] | None = None
         self.missing = Missing.one("no success was seen")
-        self.trees: list[SubgoalTree] = []
-        """Abandoned trees, one per restart."""
-        self.importances: list[NDArray[np.float64]] = []
-        """Importance per observation id at each discovery since the last restart."""
-        self.abandoned_nodes: tuple[KeyPath, ...] = ()
-        """`nodes` of the last abandoned tree."""
-        self.tree = SubgoalTree()
         self._tries = 0
 
     @property
-    def paths(self) -> tuple[KeyPath, ...]:
-        """P_S as observation ids, minimal sequences only: one that contains another explains nothing more.
-
-        The tree may hold others. For ((a;b)|c);d, some successes through c happen to visit a first. At working node
-        [a] they are unexplained and give the branch a;c;d beside c;d.
-        """
-        found = [self.to_ids(sequence) for sequence in self.tree.sequences]
-        return tuple(path for path in found if not any(other != path and _within(other, path) for other in found))
+    def tree(self) -> SubgoalTree:
+        """T_φ as far as it has grown."""
+        return self.attempt.tree
 
     @property
-    def nodes(self) -> tuple[KeyPath, ...]:
-        """Paths of all nodes but the root, as observation ids."""
-        return tuple(self.to_ids(self.tree.path(node)) for node in range(1, len(self.tree)))
+    def key_states(self) -> list[int]:
+        """Ŝ_K: observation ids of the discovered key states, in order of discovery."""
+        return self.attempt.key_states
+
+    @property
+    def paths(self) -> tuple[KeyPath, ...]:
+        """P_S as observation ids."""
+        return self.attempt.paths
 
     @property
     def request(self) -> Request:
         """Follow the path of the working node; a success through a satisfying sequence teaches nothing new."""
-        return Request((self.working_path,) if self.working_path else (), self.paths, self.config.epsilon)
-
-    @property
-    def working_path(self) -> KeyPath:
-        """ξ_w as observation ids."""
-        return self.to_ids(self.tree.path(self.tree.working_node))
-
-    def to_ids(self, sequence: Sequence[int]) -> KeyPath:
-        return tuple(self.key_states[key] for key in sequence)
+        path = self.attempt.working_path
+        return Request((path,) if path else (), self.paths, self.config.epsilon)
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
@@ -116,7 +137,7 @@ class Forward:
 
     def _step(self, positives: TrajectoryStore, negatives: TrajectoryStore) -> Missing:
         """One pass of the inner loop (Algorithm LSTOC, lines 7 to 41)."""
-        node, path = self.tree.working_node, self.working_path
+        node, path = self.tree.working_node, self.attempt.working_path
         explained = explained_by(positives, self.paths)
         if node == ROOT and explained.all():  # lines 8 to 13
             return self._finish()
@@ -160,7 +181,7 @@ class Forward:
         visits = np.delete(positives.ids, positives.offsets[:-1])
         candidates = np.bincount(visits, minlength=positives.num_ids) > 0
         candidates[[self.key_states[self.tree.keys[child]] for child in self.tree.children(node)]] = False
-        candidates[list(self.working_path[-1:])] = False  # a key state cannot follow itself
+        candidates[list(self.attempt.working_path[-1:])] = False  # a key state cannot follow itself
         return candidates
 
     def _expand(self, positives: TrajectoryStore, negatives: TrajectoryStore, candidates: NDArray[np.bool_]) -> None:
@@ -179,7 +200,7 @@ class Forward:
             seed=self.seed + self._tries,
             training=self.training,
         )
-        self.importances.append(importance)
+        self.attempt.importances.append(importance)
         new = int(np.nanargmax(np.where(candidates, importance, np.nan)))
         if new not in self.key_states:
             self.key_states.append(new)
@@ -196,9 +217,8 @@ class Forward:
         """Start a new tree with a larger N_T (Algorithm Main, line 8); all trajectories are kept."""
         self.restarts += 1
         self.threshold += self.config.increment
-        self.trees.append(self.tree)
-        self.abandoned_nodes = self.nodes
-        self.tree, self.key_states, self.importances = SubgoalTree(), [], []
+        self.abandoned.append(self.attempt)
+        self.attempt = Attempt()
         return Missing.one(f"restart {self.restarts}: {reason.sentence}", *reason.paths)
 
     def state_dict(self) -> dict[str, Any]:
@@ -217,7 +237,7 @@ class Forward:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
-        self.key_states, self.tree = list(state["key_states"]), SubgoalTree.from_json(state["tree"])
+        self.attempt = Attempt(SubgoalTree.from_json(state["tree"]), list(state["key_states"]))
         self.finished, self.names = state["finished"], state["names"]
         self.missing = Missing.from_json(state["missing"])
 
