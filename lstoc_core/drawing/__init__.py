@@ -2,9 +2,9 @@
 
 from lstoc_core.drawing.graphs import draw_layered, draw_tree, same_scale, symbol_text
 from lstoc_core.drawing.maps import draw_grid
-from lstoc_core.drawing.theme import BLUE, GREEN, INK, MUTED, ORANGE, RED, VERMILION, save_figure, style
+from lstoc_core.drawing.theme import BLUE, GREEN, INK, MUTED, ORANGE, RED, VERMILION, is_live, save_figure, style
 
 __all__ = [
-    "BLUE", "GREEN", "INK", "MUTED", "ORANGE", "RED", "VERMILION", "draw_grid", "draw_layered", "draw_tree",
+    "BLUE", "GREEN", "INK", "MUTED", "ORANGE", "RED", "VERMILION", "draw_grid", "draw_layered", "draw_tree", "is_live",
     "same_scale", "save_figure", "style", "symbol_text",
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """One look for every figure: style, colours, deterministic files."""
 
 import logging
+import os
 from typing import Any
 
 import matplotlib as mpl
@@ -48,6 +49,11 @@ def style() -> None:
             "svg.hashsalt": "lstoc",
         }
     )
+
+
+def is_live() -> bool:
+    """Whether somebody can move sliders: in a Jupyter server, not in headless execution."""
+    return bool(os.environ.get("JPY_SESSION_NAME"))
 
 
 def save_figure(fig: Figure, name: str, profile: str | None = None) -> None:

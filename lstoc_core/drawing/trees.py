@@ -3,7 +3,6 @@
 Key states are numbers to the method. The figures put their true symbols beside them, for the reader only.
 """
 
-import os
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,7 +24,7 @@ from lstoc_core.discovery.published.forward import Attempt
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.drawing.graphs import draw_tree, same_scale
 from lstoc_core.drawing.maps import draw_grid
-from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED
+from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED, is_live
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.trajectories import TrajectoryStore, earliest_match
 from lstoc_core.worlds import World, compile_world
@@ -106,7 +105,7 @@ def growth_figure(
 
 def replay(tree: SubgoalTree, names: Sequence[str]) -> Any:
     """A slider over the growth of the tree in a live notebook; where nobody can move it, all moments side by side."""
-    if not os.environ.get("JPY_SESSION_NAME"):  # set by the Jupyter server, not by headless execution
+    if not is_live():
         fig = growth_figure(tree, names)
         plt.close(fig)  # shown once, as the value of the cell
         return fig
