@@ -74,7 +74,7 @@ def run(
     """Compute the runs of an experiment that are missing, and say what there is.
 
     Args:
-        experiment: accuracy, discovery, ablation, robustness, efficiency or generalization.
+        experiment: Its name, as efficiency or discovery; a name that does not exist lists those that do.
         profile: Budgets. smoke: to see that it runs; quick: small; paper: the paper's.
         tasks: Only these; with all methods of the experiment, whatever the profile leaves out.
         methods: Only these, on all tasks of the profile or those given.
@@ -147,15 +147,18 @@ def discover(
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
 
-    found = run(
-        chosen,
-        method=method,
-        seed=seed,
-        max_steps=max_steps,
-        solve=solve,
-        progress=progress,
-        checkpoint=checkpoint,
-    )
+    try:
+        found = run(
+            chosen,
+            method=method,
+            seed=seed,
+            max_steps=max_steps,
+            solve=solve,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+    except ValueError as error:  # an argument or a checkpoint that cannot be used; the message names the remedy
+        raise CommandError(str(error)) from error
     marks = score(found, chosen)
     names = dict(found.labeling.mapping) if found.labeling else {}
     print(f"{chosen.name}: {chosen.formula}")
@@ -167,7 +170,7 @@ def discover(
         print("  proved: exactly one assignment of symbols to states is consistent with every episode's outcome")
     counts = f"{found.num_trajectories:,} trajectories, {found.num_positives:,} of them successful"
     print(f"  {counts}; {found.env_steps:,} steps")
-    if solve:
+    if solve and found.finished:
         print(f"  success rate of the policy {found.success_rate:.0%}")
     print(f"  exact: {marks.exact}; key states found: {marks.found:.0%}; names correct: {marks.labels_correct}")
     if save is not None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium
+from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
@@ -33,6 +34,7 @@ from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
+from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
@@ -82,7 +84,7 @@ class Discovery:
     """Ŝ_K, in order of discovery."""
     tree: SubgoalTree
     labeling: Labeling | None
-    """Names of the key states; None without an FSM, or when the sequences do not fit it."""
+    """Names of the key states; None without an FSM, before the method has finished, or if its sequences do not fit."""
     finished: bool
     """Whether the method finished within the budget. For "guided" with an FSM and exact labels: whether exactly one
     assignment of its symbols to states is consistent with every episode's outcome."""
@@ -140,16 +142,17 @@ def discover(
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved.
     """
     config = config or LSTOCConfig()
+    _check(config, fsm, seed, max_steps, callbacks)
     problem = _problem(env)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
     world = _vector_env(problem, config.num_envs, seed)
     finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast))
     scout = _chosen("explorer", explorer, EXPLORERS)(world, config, seed)
-    name = method if isinstance(method, str) else getattr(method, "__name__", type(finder).__name__)
+    name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
-        key = _key(problem, world, name, fsm, seed, contrast, config)
-        saved = Checkpoint(Path(checkpoint), key)
+        told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": int(seed)}
+        saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
@@ -160,16 +163,16 @@ def discover(
                 stats = scout.explore(finder.request, journal.silence(scout.trajectories))
                 if journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
-                    journal.next_look = len(scout.trajectories) * config.growth
+                    journal.looked(scout.trajectories, config.growth)
                     finder.advance(scout.trajectories)
                     if finder.finished:
-                        journal.stopped, journal.phase = Counts.of(scout), Phase.SOLVE
+                        journal.found(scout)
                 journal.take_note(finder, scout.trajectories)
             else:
                 # The sequences are known: learn to complete the task.
                 stats = scout.pursue(finder.paths)
                 if scout.solved:
-                    journal.phase = Phase.SOLVED
+                    journal.solved()
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
             if False in [callback(record) for callback in callbacks]:
@@ -188,6 +191,20 @@ EXPLORERS: Mapping[str, MakeExplorer] = {
 }
 
 
+def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, callbacks: Sequence[Callback]) -> None:
+    """Raise an error that names the remedy where an argument makes no sense."""
+    if not isinstance(config, LSTOCConfig):
+        raise TypeError(f"config is {config!r}: give an LSTOCConfig")
+    if fsm is not None and not isinstance(fsm, FSM):
+        raise TypeError(f"fsm is {fsm!r}: give an FSM, as from parse('a;b').fsm()")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}: give a number that is not negative")
+    if max_steps < 1:
+        raise ValueError(f"max_steps is {max_steps}: give at least 1")
+    if callable(callbacks):
+        raise TypeError("callbacks is a function: give a list of them, callbacks=[...]")
+
+
 def _problem(env: EnvLike) -> Any:
     """The task of that name; anything else as it is."""
     if not isinstance(env, str):
@@ -203,11 +220,21 @@ def _vector_env(env: Any, num_envs: int, seed: int) -> IdVectorEnv:
         return env.vector_env(num_envs, seed=seed)
     if isinstance(env, gymnasium.Env):
         return InternedVectorEnv([env], seed=seed)
-    if isinstance(env, VectorEnv) and hasattr(env, "observations"):
-        return env  # type: ignore[return-value]
+    if isinstance(env, VectorEnv):
+        return _of_ids(env)
     if callable(env):
         return InternedVectorEnv([env] * num_envs, seed=seed)
     raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, or a factory of one")
+
+
+def _of_ids(env: VectorEnv[Any, Any, Any]) -> IdVectorEnv:
+    """The environment, if it gives observation ids."""
+    if not isinstance(env, IdVectorEnv) or not isinstance(env.single_observation_space, spaces.Discrete):
+        raise TypeError(
+            f"{env!r} does not give observation ids: give a factory of its single environment, "
+            "or InternedVectorEnv([factory] * n)"
+        )
+    return env
 
 
 def _chosen(what: str, given: Any, known: Mapping[str, Any]) -> Any:
@@ -215,18 +242,23 @@ def _chosen(what: str, given: Any, known: Mapping[str, Any]) -> Any:
     if callable(given):
         return given
     if given not in known:
-        raise ValueError(f"unknown {what} {given!r}: choose {' or '.join(map(repr, known))}")
+        raise ValueError(unknown(what, given, known))
     return known[given]
 
 
-def _key(
-    problem: Any, world: IdVectorEnv, method: str, fsm: FSM | None, seed: int, contrast: str, config: LSTOCConfig
-) -> dict[str, Any]:
-    """What identifies the run, in JSON types."""
-    shape = f"observations of shape {world.observations.shape[1:]}"
+def _name(given: Any, made: object) -> str:
+    """What a method or explorer is called: its name as given, the factory's, or the class of what it made."""
+    if isinstance(given, str):
+        return given
+    name = getattr(given, "__name__", "<lambda>")
+    return type(made).__name__ if name == "<lambda>" else name
+
+
+def _key(problem: Any, world: IdVectorEnv, fsm: FSM | None, config: LSTOCConfig) -> dict[str, Any]:
+    """What the run is about, in JSON types."""
+    shape = f"{world.num_envs} × observations of shape {world.observations.shape[1:]}, {world.num_actions} actions"
     env = problem.fingerprint if isinstance(problem, Problem) else shape
-    key = {"env": env, "method": method, "contrast": contrast, "seed": seed, "fsm": repr(fsm), **asdict(config)}
-    restored: dict[str, Any] = json.loads(json.dumps(key))
+    restored: dict[str, Any] = json.loads(json.dumps({"env": env, "fsm": repr(fsm), **asdict(config)}))
     return restored
 
 
@@ -282,14 +314,17 @@ def _result(
 
 def _labeling(
     sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
-) -> Labeling:
-    """Names of the key states: the method's assignment, certified, or else the integer program's."""
-    if names is not None:
-        try:
+) -> Labeling | None:
+    """Names of the key states: the method's assignment, certified, or else the integer program's; None if none fit."""
+    try:
+        if names is not None:
             return certify(sequences, fsm, {number[key]: symbol for symbol, key in names.items()})
-        except LabelingError:  # some key states carry no name, or there are too many mappings
-            pass
-    return label(sequences, fsm)
+    except ValueError:  # some key states carry no name, or there are too many mappings
+        pass
+    try:
+        return label(sequences, fsm)
+    except LabelingError:
+        return None
 
 
 def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int) -> Missing:
@@ -302,8 +337,8 @@ def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int
     if not positives:
         advice = "nothing to learn from; raise max_steps or the bonus, or make the task easier to stumble on"
         needs = (Need(advice),)
-    elif positives == len(store):
-        needs = (Need("without failures there is nothing to contrast"), *needs)
     elif positives < first_positives:
-        needs = (Need(f"fewer than the {first_positives} that the first discovery waits for"),)
+        needs = (Need(f"the first discovery waits for {first_positives} successes; raise max_steps"),)
+    if positives == len(store):
+        needs = (Need("without failures there is nothing to contrast"), *needs)
     return Missing(needs, seen=f"{positives} successes in {len(store)} trajectories of {steps} steps")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_lstoc import SMALL, run, tiny
+from test_loop import SMALL, run, tiny
 
 import lstoc_core as lstoc
 from lstoc_core.discovery.method import Request
@@ -79,7 +79,7 @@ def test_an_explorer_of_ones_own_through_the_whole_loop():
 
 
 def test_an_unknown_explorer_is_named():
-    with pytest.raises(ValueError, match="unknown explorer 'oracle': choose 'policy'"):
+    with pytest.raises(ValueError, match="unknown explorer 'oracle'; choose one of policy"):
         run(tiny("a"), explorer="oracle")
 
 

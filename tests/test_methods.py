@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_lstoc import SMALL, run, tiny
+from test_loop import SMALL, run, tiny
 
 import lstoc_core as lstoc
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Request
@@ -87,6 +87,13 @@ def test_the_methods_by_name_fulfil_the_protocol(name):
     assert again.state_dict() == method.state_dict()
 
 
-def test_an_unknown_contrast_is_named():
-    with pytest.raises(ValueError, match="unknown contrast 'fuzzy': choose 'exact' or 'learned'"):
-        run(tiny("a;b"), contrast="fuzzy")
+def test_sequences_that_do_not_fit_the_fsm_are_left_unnamed():
+    found = run(tiny("a"), method=last_state, fsm=lstoc.parse("x;y").fsm(), max_steps=150_000)
+    assert found.finished
+    assert found.labeling is None
+
+
+def test_a_checkpoint_of_another_explorer_or_method_is_refused(tmp_path):
+    run(tiny("a"), method=last_state, max_steps=1_000, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match="method='last_state' instead of 'LastState'"):
+        run(tiny("a"), method=lambda setting: LastState(30), max_steps=1_000, checkpoint=tmp_path)

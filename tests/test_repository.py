@@ -240,3 +240,14 @@ def test_the_readme_names_every_notebook_and_make_target():
     assert not [notebook.name for notebook in NOTEBOOKS if notebook.name not in readme]
     targets = re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert not [target for target in re.findall(r"`make (\w+)", readme) if target not in targets]
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=lambda path: path.stem)
+def test_source_files_that_are_named_exist(file):
+    """A `module.py` in backticks is the end of some file's path."""
+    text = (
+        file.read_text() if file.suffix == ".md" else "\n".join("".join(c["source"]) for c in cells(file, "markdown"))
+    )
+    sources = [f"/{source.relative_to(ROOT)}" for source in own_files() if source.suffix == ".py"]
+    named = re.findall(r"`([\w/]+\.py)[`: ]", text)
+    assert not [name for name in named if not any(source.endswith(f"/{name}") for source in sources)]

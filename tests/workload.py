@@ -1,4 +1,4 @@
-"""Run functions for test_runs.py: other processes find them by their import path."""
+"""Run functions for test_cache.py: other processes find them by their import path."""
 
 import os
 import signal

@@ -113,7 +113,10 @@ class Guided:
     def _open(self, found: Sequence[Answer]) -> Missing:
         """Why nothing is proved yet."""
         if not found:
-            return Missing.one("no way to give the FSM's names to states agrees with all trajectories")
+            return Missing.one(
+                "no assignment of the FSM's symbols to states is consistent with every episode: check the FSM, "
+                "or set GuidedConfig.noise if labels may be wrong"
+            )
         if self.findings.missing:
             return self.findings.missing
         for answer in found:
@@ -122,7 +125,7 @@ class Guided:
                 return Missing.one(told.replace("{}", _places(answer), 1), *answer.paths)
         one, two = found[:2]
         return Missing.one(
-            f"{_places(one)} and {_places(two)} both agree with all trajectories", *one.paths, *two.paths
+            f"{_places(one)} and {_places(two)} are both consistent with every episode", *one.paths, *two.paths
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lstoc_core.extras import needed_for
 from lstoc_core.logic import FSM
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ class SubgoalTree:
 
         `labels` names key states (index -> text); unnamed ones are shown as ŝ_k.
         """
-        from lstoc_core.drawing.graphs import draw_subgoal_tree  # imported here: only drawing needs matplotlib
+        with needed_for("drawing a subgoal tree", extra="study"):
+            from lstoc_core.drawing.graphs import draw_subgoal_tree  # imported here: only drawing needs matplotlib
 
         return draw_subgoal_tree(self, ax, labels)
 

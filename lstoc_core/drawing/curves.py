@@ -143,8 +143,11 @@ def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]
 
 def title(task: str) -> str:
     """The paper's way to name a task, Office Task 2; a test world by what is different in it, Office, other walls."""
-    domain, number, *change = task.split("-")
-    return f"{domain.capitalize()}, {_CHANGED[change[0]]}" if change else f"{domain.capitalize()} Task {number}"
+    domain, *rest = task.split("-")
+    name = domain.capitalize()
+    if len(rest) == 2 and rest[1] in _CHANGED:
+        return f"{name}, {_CHANGED[rest[1]]}"
+    return f"{name} Task {rest[0]}" if len(rest) == 1 and rest[0].isdigit() else " ".join([name, *rest])
 
 
 def _panels(tasks: Sequence[str]) -> tuple[Figure, list[Axes]]:

@@ -14,6 +14,7 @@ from lstoc_core.drawing.theme import BLUE, GREEN, INK, MUTED, RED, VERMILION
 from lstoc_core.worlds import World, compile_world
 from lstoc_core.worlds.domains.crafter import OBJECTS as CRAFTER_OBJECTS
 from lstoc_core.worlds.domains.robot import LETTERS as ROBOT_LETTERS
+from lstoc_core.worlds.registry import find_domain
 
 
 def show_world(ax: Axes, world: World, *, position: int | None = None, title: str | None = None) -> None:
@@ -94,7 +95,7 @@ def pixel_views(world: World, symbols: Sequence[str]) -> Figure:
 
 
 def _plane_names(world: World) -> list[str]:
-    letters = list("comdp") if world.task.domain == "office" else list(world.symbols)
+    letters = list(find_domain(world.task.domain).symbols.always or world.symbols)
     walls = ["wall"] * (world.observations.shape[-1] - len(letters) - 1)
     return [*letters, *walls, "agent"]
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.extras import needed_for
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -265,7 +267,8 @@ class FSM:
 
     def draw(self, ax: "Axes | None" = None, title: str | None = None) -> "Axes":
         """Draw the machine from left to right: v0 with an incoming arrow, v_T with a double circle."""
-        from lstoc_core.drawing.graphs import draw_fsm  # here: only who draws needs matplotlib
+        with needed_for("drawing an FSM", extra="study"):
+            from lstoc_core.drawing.graphs import draw_fsm  # here: only who draws needs matplotlib
 
         return draw_fsm(self, ax, title)
 

@@ -15,6 +15,10 @@ SAVE_EVERY = 60.0
 """Seconds between two saves."""
 
 
+class CheckpointError(ValueError):
+    """A directory that cannot be used for this run; the message names the remedy."""
+
+
 @dataclass
 class Checkpoint:
     """The state of one run in a directory: one file for the explorer, and `loop.json`, which names it, for the rest.
@@ -26,6 +30,14 @@ class Checkpoint:
     key: Mapping[str, Any]
     _saved: float = field(default_factory=time.monotonic, init=False)
 
+    def __post_init__(self) -> None:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint {self.directory} cannot be a directory ({error.strerror}): name another one"
+            ) from error
+
     @property
     def due(self) -> bool:
         """Whether it is time to save again."""
@@ -33,7 +45,6 @@ class Checkpoint:
 
     def save(self, explorer: Explorer, method: DiscoveryMethod, journal: Journal) -> None:
         """Write the state. At every moment the directory holds a complete one, the old or the new."""
-        self.directory.mkdir(parents=True, exist_ok=True)
         large = self.directory / f"explorer-{explorer.env_steps}.pt"
         explorer.save(large)
         state = {
@@ -62,7 +73,7 @@ class Checkpoint:
             for name, mine in self.key.items()
             if mine != saved.get(name)
         ]:
-            raise ValueError(
+            raise CheckpointError(
                 f"{self.directory} holds another run: {', '.join(different)}; choose another directory or delete it"
             )
         explorer.load(self.directory / state["file"])

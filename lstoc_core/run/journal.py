@@ -32,6 +32,7 @@ class Record(TypedDict):
     episodes: int
     """Number of episodes that ended in this update."""
     phase: str
+    """Of the run after this update."""
     sequences: tuple[KeyPath, ...]
     """As observation ids."""
     missing: str
@@ -69,6 +70,18 @@ class Journal:
     def due(self, store: TrajectoryStore, first_positives: int) -> bool:
         """Whether discovery should run again."""
         return len(store) >= self.next_look and int(store.labels.sum()) >= first_positives
+
+    def looked(self, store: TrajectoryStore, growth: float) -> None:
+        """Discovery has run: the next time is when the trajectories have grown by this factor."""
+        self.next_look = len(store) * growth
+
+    def found(self, explorer: Explorer) -> None:
+        """Discovery has finished: what is left is to solve the task."""
+        self.stopped, self.phase = Counts.of(explorer), Phase.SOLVE
+
+    def solved(self) -> None:
+        """The task is solved: nothing is left."""
+        self.phase = Phase.SOLVED
 
     def silence(self, store: TrajectoryStore) -> int:
         """Trajectories since the last news."""

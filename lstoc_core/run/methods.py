@@ -5,6 +5,7 @@ A method of one's own is a function from a `Setting` to a `DiscoveryMethod`: `di
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from lstoc_core.discovery.published.forward import Forward
 from lstoc_core.discovery.published.importance import Training, scores
 from lstoc_core.labeling import LabelingError, label
 from lstoc_core.logic.fsm import FSM
+from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
@@ -36,41 +38,42 @@ class Setting:
     contrast: str = "exact"
     """How states are scored: by "exact" coverage, or by a "learned" f_ω."""
 
+    def __post_init__(self) -> None:
+        if self.contrast not in ("exact", "learned"):
+            raise ValueError(unknown("contrast", self.contrast, ("exact", "learned")))
+
 
 MakeMethod = Callable[[Setting], DiscoveryMethod]
 
 
-def guided(setting: Setting) -> Guided:
+def make_guided(setting: Setting) -> Guided:
     """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories."""
-    contrasts = {"exact": None, "learned": _LearnedContrast(setting)}
-    if setting.contrast not in contrasts:
-        raise ValueError(f"unknown contrast {setting.contrast!r}: choose 'exact' or 'learned'")
+    contrast = _LearnedContrast(setting) if setting.contrast == "learned" else None
     config = setting.config.guided
     if setting.fsm is None:  # nothing can prove the answer, so ask for more support
-        return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrasts[setting.contrast])
+        return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrast)
     config = replace(config, max_length=setting.fsm.longest_path)
-    return Guided(config, contrasts[setting.contrast], setting.fsm.minimal_sequences())
+    return Guided(config, contrast, setting.fsm.minimal_sequences())
 
 
-def forward(setting: Setting) -> Forward:
+def make_forward(setting: Setting) -> Forward:
     """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
     fsm = setting.fsm
-
-    def named(paths: Sequence[KeyPath]) -> Mapping[str, int] | None:
-        """Symbol -> observation id, if the sequences are, up to names, the FSM's minimal sequences."""
-        assert fsm is not None
-        try:
-            mapping = label(paths, fsm, explain=False).mapping
-        except LabelingError:
-            return None
-        words = {tuple(mapping[key] for key in path if key in mapping) for path in paths}
-        return {symbol: key for key, symbol in mapping.items()} if words == set(fsm.minimal_sequences()) else None
-
     training = Training.as_published(setting.env.observations)
-    return Forward(setting.config.forward, fsm, named if fsm is not None else None, training, setting.seed)
+    return Forward(setting.config.forward, fsm, partial(named, fsm=fsm) if fsm else None, training, setting.seed)
 
 
-METHODS: Mapping[str, MakeMethod] = {"guided": guided, "forward": forward}
+def named(paths: Sequence[KeyPath], fsm: FSM) -> Mapping[str, int] | None:
+    """Symbol -> observation id, if the sequences are, up to names, the FSM's minimal sequences; else None."""
+    try:
+        mapping = label(paths, fsm, explain=False).mapping
+    except LabelingError:
+        return None
+    words = {tuple(mapping[key] for key in path if key in mapping) for path in paths}
+    return {symbol: key for key, symbol in mapping.items()} if words == set(fsm.minimal_sequences()) else None
+
+
+METHODS: Mapping[str, MakeMethod] = {"guided": make_guided, "forward": make_forward}
 
 
 @dataclass(frozen=True)

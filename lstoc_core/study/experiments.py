@@ -25,6 +25,7 @@ from lstoc_core.study.variants import (
     OFFLINE,
     ROBUSTNESS,
     TRANSFERS,
+    ExperimentError,
     known,
     variant,
 )
@@ -69,27 +70,43 @@ LABEL_STEPS: dict[str, Steps] = {
 """Budget for learning the labels in the training world of the generalization experiment."""
 SHARES = {"smoke": (1.0,), "quick": (0.3, 1.0), "paper": (0.1, 0.25, 0.5, 1.0)}
 """Prefixes of the samples on which subgoal learning is compared."""
+WALKS = {"smoke": 1_000, "quick": 12_000, "paper": 12_000}
+"""Random walks on which readings of the paper are compared."""
+READINGS = {"smoke": 3, "quick": 100, "paper": 100}
+"""How many readings are tried at most; there are fewer than 100."""
 
 
 # --- kinds of runs ----------------------------------------------------------------------------------------------------
 
 
+def _steps(budgets: Steps, task: Task) -> int:
+    """The budget of a task's domain."""
+    if task.domain not in budgets:
+        raise ExperimentError(f"{task.name!r} has no budget here: there are budgets for {', '.join(budgets)}")
+    return budgets[task.domain]
+
+
 def _training(task: Task, method: str, profile: str) -> dict[str, Any]:
-    return {"steps": TRAINING_STEPS[profile][task.domain], **variant(method).config()}
+    return {"steps": _steps(TRAINING_STEPS[profile], task), **variant(method).config()}
 
 
 def _accuracy(task: Task, method: str, profile: str) -> dict[str, Any]:
     known([method], ("offline",), "method")
-    return {"steps": SAMPLES[profile][task.domain], "shares": SHARES[profile]}
+    return {"steps": _steps(SAMPLES[profile], task), "shares": SHARES[profile]}
 
 
 def _generalization(task: Task, method: str, profile: str) -> dict[str, Any]:
     known([method], TRANSFERS, "method")
     known([task.name], TRAIN_TASK, "test task")
-    budget = {"steps": TEST_STEPS[profile][task.domain]}
+    budget = {"steps": _steps(TEST_STEPS[profile], task)}
     if method == "lstoc":
-        return budget | {"train_task": TRAIN_TASK[task.name], "train_steps": LABEL_STEPS[profile][task.domain]}
+        return budget | {"train_task": TRAIN_TASK[task.name], "train_steps": _steps(LABEL_STEPS[profile], task)}
     return budget | variant(method).config()
+
+
+def _readings(task: Task, method: str, profile: str) -> dict[str, Any]:
+    known([method], ("layouts", "tasks"), "method")
+    return {"walks": WALKS[profile], "readings": READINGS[profile]}
 
 
 TRAINING = Kind("training", "lstoc_core.study.measure:training", _training)
@@ -98,6 +115,8 @@ ACCURACY = Kind("accuracy", "lstoc_core.study.measure:accuracy", _accuracy)
 """Every algorithm on the same samples; the method is always "offline"."""
 GENERALIZATION = Kind("generalization", "lstoc_core.study.measure:generalization", _generalization)
 """Labels learned in a training world, used in a test world."""
+READING = Kind("readings", "lstoc_core.study.readings:measure", _readings)
+"""The published algorithm by many readings; the methods are the sources of maps, "layouts" and "tasks"."""
 
 
 # --- tables and drawings ----------------------------------------------------------------------------------------------
@@ -140,6 +159,20 @@ def _discoveries(methods: Sequence[str], *, paper: bool = False) -> Tabulate:
         return found if paper else found.drop(columns="paper")
 
     return table
+
+
+def _exact_by_reading(runs: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
+    """Share of exact runs by reading."""
+    from lstoc_core.study.readings import named_readings, shares
+
+    return shares(runs[runs.task.isin(tasks)], named_readings())
+
+
+def _draw_readings(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
+    """Share of exact runs by reading, one choice at a time and in the grid."""
+    from lstoc_core.drawing.readings import readings_figure
+
+    return readings_figure(runs[runs.task.isin(tasks)])
 
 
 # --- the experiments --------------------------------------------------------------------------------------------------
@@ -221,6 +254,17 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         table=tables.advantage,
         draw=_curves(TRANSFERS),
+    ),
+    "readings": Experiment(
+        question="Which reading of the paper makes its method work?",
+        kind=READING,
+        plans={
+            "smoke": (Plan(("letter-1",), ("layouts",), 1),),
+            "quick": (Plan(("letter-1",), ("layouts",), 3),),
+            "paper": (Plan(_LETTER, ("layouts",), 6), Plan(_LETTER, ("tasks",), 5)),
+        },
+        table=_exact_by_reading,
+        draw=_draw_readings,
     ),
 }
 

@@ -6,6 +6,8 @@ InternedVectorEnv([MyEnv] * 16)          # factories, or environments that exist
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, SupportsFloat
@@ -185,16 +187,21 @@ def _in_processes(envs: Sequence[AnyEnv | EnvFactory]) -> _Processes:
     factories = [env for env in envs if not isinstance(env, gymnasium.Env)]
     if len(factories) < len(envs):
         raise TypeError("asynchronous environments are made in processes of their own: give factories")
-    return _Processes([partial(_made, factory, i) for i, factory in enumerate(factories)])
+    return _Processes([partial(_made, factory, i, os.getpid()) for i, factory in enumerate(factories)])
 
 
-def _made(factory: EnvFactory, index: int) -> AnyEnv:
+def _made(factory: EnvFactory, index: int, parent: int) -> AnyEnv:
+    if os.getpid() != parent:  # a terminal sends Ctrl-C to all processes; only the parent is to answer it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return _Labelled(factory(), index)
 
 
 def _in_turn(envs: Sequence[AnyEnv | EnvFactory]) -> SyncVectorEnv:
     """Environments in this process, stepped one after the other."""
     made = [env if isinstance(env, gymnasium.Env) else env() for env in envs]
+    for env in made:
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(f"a factory gave {env!r}: it must return a gymnasium.Env")
     if len({id(env) for env in made}) < len(made):
         raise ValueError("an environment appears twice: every episode needs one of its own, so give factories")
     first = made[0]

@@ -3,7 +3,7 @@
 `InternedVectorEnv` offers it for any gymnasium environments.
 """
 
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ class ObservationTable(Protocol):
         ...
 
 
+@runtime_checkable
 class IdVectorEnv(ObservationTable, Protocol):
     """E episodes side by side, each observation an id. An episode that ends starts again in the same step."""
 

@@ -51,6 +51,18 @@ def transitions(cells: Sequence[Cell], size: Size, *, wrap: bool) -> NDArray[np.
     return table
 
 
+def mean_distance(next_position: NDArray[np.int32]) -> float:
+    """Fewest steps between two different positions, on average over all pairs that are connected."""
+    from scipy.sparse import csr_array  # here: worlds start without it
+    from scipy.sparse.csgraph import shortest_path
+
+    positions, actions = next_position.shape
+    source = np.repeat(np.arange(positions), actions)
+    moves = csr_array((np.ones(source.size), (source, next_position.ravel())), (positions, positions))
+    steps = shortest_path(moves, unweighted=True)
+    return float(steps[np.isfinite(steps) & (steps > 0)].mean())
+
+
 def reachable(next_position: NDArray[np.int32], start: int) -> NDArray[np.bool_]:
     """Which positions can be reached from `start`, [P]."""
     seen = np.zeros(len(next_position), bool)

@@ -6,10 +6,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.worlds.extras import needed_for
+from lstoc_core.extras import needed_for
 from lstoc_core.worlds.tasks import Task
 
-with needed_for("a picture of a world"):
+with needed_for("a picture of a world", extra="worlds"):
     from PIL import Image, ImageDraw, ImageFont
 
 CELL = 32

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.extras import needed_for
 from lstoc_core.worlds.domain import Defaults, Domain, Ground, Group, Layout, NamedTask, Picture, Site, Symbols
-from lstoc_core.worlds.extras import needed_for
 from lstoc_core.worlds.maps import TERRAIN_STREAM, Cell, Size, is_biconnected, layout_generator
 from lstoc_core.worlds.tasks import Task
 
@@ -78,7 +78,7 @@ def ground(site: Site) -> Ground:
 
 def _game() -> Any:
     """The crafter package, imported when a world of this domain is first compiled or drawn."""
-    with needed_for("the crafter domain"):
+    with needed_for("the crafter domain", extra="worlds"):
         import crafter
     return crafter
 

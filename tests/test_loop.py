@@ -204,7 +204,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path):
         import sys, torch
         sys.path.insert(0, {str(sys.path[0])!r})
         import lstoc_core.run.checkpoint
-        from test_lstoc import run, tiny
+        from test_loop import run, tiny
         lstoc_core.run.checkpoint.SAVE_EVERY = 0.0
         run(tiny("a;b;a"), max_steps=10**9, solve=True, checkpoint={str(tmp_path)!r})
         """
@@ -294,12 +294,38 @@ def test_a_second_ctrl_c_ends_it_at_once():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_of_a_terminal_ends_a_run_in_several_processes_with_its_result():
+    """A terminal sends the signal to the whole group, environments in processes of their own included."""
+    program = textwrap.dedent(
+        f"""
+        import os, signal, sys
+        sys.path.insert(0, {str(sys.path[0])!r})
+        from test_loop import Corridor, run
+        from lstoc_core import InternedVectorEnv
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        env = InternedVectorEnv([Corridor] * 4, asynchronous=True)
+        found = run(env, callbacks=[lambda record: os.killpg(0, signal.SIGINT)])
+        print(found.interrupted, len(found.history))
+        env.close()
+        """
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=120)
+    assert ended.stdout.split() == ["True", "1"], ended.stderr
+
+
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_run_that_was_told_to_ignore_ctrl_c_ignores_it():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     found = run(tiny("a;b"), max_steps=2_000, callbacks=[lambda record: signal.raise_signal(signal.SIGINT)])
     assert not found.interrupted
     assert len(found.history) == 4
+
+
+def test_a_checkpoint_that_cannot_be_a_directory_is_refused_before_anything_is_run(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot be a directory .*: name another one"):
+        run(tiny("a"), checkpoint=tmp_path / "file", callbacks=[pytest.fail])
 
 
 # --- any environment --------------------------------------------------------------------------------------------------
@@ -362,6 +388,7 @@ def test_an_environment_that_always_succeeds():
     found = run(Always, max_steps=5_000)
     assert not found.finished
     assert "without failures there is nothing to contrast" in str(found.missing)
+    assert "no success" not in str(found.missing)
     assert found.trajectories.labels.all()
     assert len(found.trajectories) == found.num_positives > 100
 
@@ -381,7 +408,7 @@ def test_an_environment_that_does_not_report_success():
 
 
 def test_what_cannot_be_explored_is_named():
-    with pytest.raises(ValueError, match="unknown method 'backward': choose 'guided' or 'forward'"):
+    with pytest.raises(ValueError, match="unknown method 'backward'; did you mean forward"):
         run(tiny("a;b"), method="backward")
     with pytest.raises(lstoc.TaskError, match="did you mean letter-1"):
         run("leter-1")
@@ -391,3 +418,34 @@ def test_what_cannot_be_explored_is_named():
     continuous.action_space = gymnasium.spaces.Box(0, 1)
     with pytest.raises(TypeError, match="only Discrete actions"):
         run(continuous)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_steps": 0}, "max_steps is 0: give at least 1"),
+        ({"seed": -1}, "seed is -1: give a number that is not negative"),
+        ({"fsm": lstoc.parse("a;b")}, "give an FSM, as from parse"),
+        ({"config": {"bonus": 1}}, "give an LSTOCConfig"),
+        ({"callbacks": print}, "give a list of them"),
+        ({"method": "forward", "contrast": "exakt"}, "unknown contrast 'exakt'; did you mean exact"),
+        ({"explorer": "police"}, "unknown explorer 'police'; did you mean policy"),
+    ],
+)
+def test_arguments_that_make_no_sense_are_named_with_a_remedy(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        run(tiny("a;b"), **options)
+
+
+def test_environments_that_do_not_give_ids_are_named_with_a_remedy():
+    with pytest.raises(TypeError, match="does not give observation ids: give a factory"):
+        run(lstoc.make_vec(tiny("a"), num_envs=2, observation="array"))
+    with pytest.raises(TypeError, match="does not give observation ids"):
+        run(gymnasium.vector.SyncVectorEnv([Corridor] * 2))
+    with pytest.raises(TypeError, match="a factory gave None: it must return"):
+        run(lambda: None)
+
+
+def test_ids_of_ones_own_vector_environment():
+    found = run(lstoc.make_vec(tiny("a;b"), num_envs=16, seed=0), fsm=lstoc.parse("a;b").fsm())
+    assert lstoc.score(found, tiny("a;b")).exact

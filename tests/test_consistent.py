@@ -167,7 +167,7 @@ def test_an_answer_is_finished_when_it_is_proved():
 @pytest.mark.parametrize(
     ("structure", "says"),
     [
-        ((("a", "b", "c", "a"),), "no way to give the FSM's names"),
+        ((("a", "b", "c", "a"),), "no assignment of the FSM's symbols to states is consistent"),
         ((*STRUCTURES[0], ("a", "d")), "the FSM has more sequences"),
     ],
 )

@@ -211,7 +211,7 @@ def test_crafter_renders_the_same_twice_and_in_another_process():
     task = TASKS["crafter-2-objects"]
     code = (
         "import sys; sys.path.insert(0, 'tests')\n"
-        "from test_envs import crafter_hash, TASKS; print(crafter_hash(TASKS['crafter-2-objects']))"
+        "from test_grid import crafter_hash, TASKS; print(crafter_hash(TASKS['crafter-2-objects']))"
     )
     root = str(compile_world.__globals__["__file__"]).rsplit("lstoc_core", 1)[0]
     other = subprocess.run(
