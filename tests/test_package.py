@@ -5,37 +5,62 @@ import importlib
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, requires, version
 from pathlib import Path
 
 import gymnasium
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import lstoc_core
 from lstoc_core import __main__ as entry
 from lstoc_core import paths
 
 OUTER = (
-    "IPython", "PIL", "crafter", "dask", "distributed", "ipywidgets", "joblib", "loky", "matplotlib", "minigrid",
-    "nbval", "pandas", "papermill", "pyarrow", "seaborn", "tyro",
+    "IPython", "PIL", "crafter", "dask", "distributed", "ipywidgets", "loky", "matplotlib", "minigrid", "nbval",
+    "pandas", "papermill", "pyarrow", "seaborn", "tyro",
 )  # fmt: skip
-"""Libraries of the outer ring, by the names they are imported by (networkx is not among them: torch needs it)."""
+"""Libraries of the outer ring, by the names they are imported by. Core dependencies bring networkx and joblib."""
+
+
+def core_distributions() -> set[str]:
+    """The package, its dependencies without extras, and theirs, by normalised name."""
+    found, waiting = set(), ["lstoc-core"]
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name in found:
+            continue
+        found.add(name)
+        for text in requires(name) or ():
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return found
+
+
+def hidden() -> set[str]:
+    """Names to import of all that is installed here and that core dependencies alone would not install."""
+    core = core_distributions() | {"pip", "setuptools"}
+    homes = packages_distributions().items()
+    return {name for name, owners in homes if not {canonicalize_name(owner) for owner in owners} & core}
+
 
 WITHOUT_EXTRAS = f"""
 import sys
 from importlib.machinery import PathFinder
 
-OUTER = {OUTER!r}
+OUTER, HIDDEN = {OUTER!r}, {sorted(hidden())!r}
 
 class Installed:
-    '''Finds what is installed, except the libraries of the outer ring.'''
+    '''Finds what core dependencies install, and nothing else that is installed here.'''
 
     finders = list(sys.meta_path)
     find_distributions = staticmethod(PathFinder.find_distributions)
 
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in OUTER:
+        if name.partition(".")[0] in HIDDEN:
             return None
         specs = (finder.find_spec(name, path, target) for finder in self.finders)
         return next(filter(None, specs), None)
@@ -107,6 +132,11 @@ def test_core_dependencies_are_enough_to_discover(installed, tmp_path):
     result = run(installed, tmp_path, WITHOUT_EXTRAS + DISCOVER)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith(f"found in {installed}")
+
+
+def test_all_of_the_outer_ring_is_hidden_from_it():
+    assert set(OUTER) <= hidden()
+    assert not {"torch", "numpy", "cvxpy", "lark", "gymnasium", "lstoc_core"} & hidden()
 
 
 def test_the_wheel_holds_every_module_and_the_marker_for_types(installed):
