@@ -7,7 +7,7 @@ Office and Crafter are not in it yet: a random walk completes no task there (`da
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any, Literal
@@ -150,8 +150,6 @@ def _task(spec: RunSpec, wrap: bool, start: str, horizon: int) -> Task:
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
-
-CHOICES = tuple(field.name for field in fields(Reading))
 
 
 def is_reading(table: pd.DataFrame, reading: Reading) -> "pd.Series[bool]":
