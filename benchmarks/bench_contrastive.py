@@ -24,11 +24,11 @@ import lstoc_core as lstoc
 from lstoc_core.discovery.published.importance import (
     CODE,
     ContrastData,
-    Training,
     exact_importance,
     make_contrast,
     train_importance,
 )
+from lstoc_core.discovery.published.training import Training
 from lstoc_core.trajectories import (
     TrajectoryStore,
     after,

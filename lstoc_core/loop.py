@@ -24,6 +24,7 @@ from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
+from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.exploration.policy import PolicyExplorer
@@ -49,6 +50,11 @@ class Problem(Protocol):
     @property
     def fingerprint(self) -> str:
         """Text that identifies the task."""
+        ...
+
+    @property
+    def discount(self) -> float:
+        """γ of the environment."""
         ...
 
     def fsm(self) -> FSM: ...
@@ -146,7 +152,8 @@ def discover(
     problem = _problem(env)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
     world = _vector_env(problem, config.num_envs, seed)
-    finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast))
+    discount = problem.discount if isinstance(problem, Problem) else GAMMA
+    finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast, discount))
     scout = _chosen("explorer", explorer, EXPLORERS)(world, config, seed)
     name = _name(method, finder)
     journal, saved = Journal(), None

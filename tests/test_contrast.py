@@ -8,7 +8,7 @@ import torch
 import lstoc_core as lstoc
 from lstoc_core.drawing import contrast as contrast_figures
 from lstoc_core.study import contrast
-from lstoc_core.study.contrast import EXACT, FULL, PAPER, SETTLED, VERDICTS
+from lstoc_core.study.contrast import EXACT, FULL, PRINTED, SETTLED, VERDICTS
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 
 
@@ -51,11 +51,11 @@ def test_subgoals_are_described_by_their_visits(store):
 
 def test_trained_and_exact_importance_in_one_table(store):
     table = contrast.importance_table({"letter-1": store}, gamma=0.95, seed=0)
-    assert set(table.method) == {EXACT, PAPER, SETTLED, FULL}
+    assert set(table.method) == {EXACT, PRINTED, SETTLED, FULL}
     assert len(table) == 3 * 4 * 100
     agreement = contrast.agreement(table).set_index("objective")
     assert (agreement[FULL] > 0.95).all()
-    assert agreement.loc["lstoc", SETTLED] > agreement.loc["lstoc", PAPER]
+    assert agreement.loc["lstoc", SETTLED] > agreement.loc["lstoc", PRINTED]
     plt.close(contrast_figures.temporal_figure(table))
 
 
@@ -64,7 +64,7 @@ def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):
     assert len(table) == 2 * 2
     settled = table[table.training == SETTLED]
     assert (settled["low"] > 0.9).all()
-    assert (table[table.training == PAPER]["high"].to_numpy() < settled["low"].to_numpy()).all()
+    assert (table[table.training == PRINTED]["high"].to_numpy() < settled["low"].to_numpy()).all()
 
 
 def test_small_study_and_its_figure():

@@ -23,7 +23,7 @@ WORDS = [
 
 
 def small_task(formula, positions=POSITIONS):
-    return make_task(domain="letter", formula=formula, positions=positions, size=(5, 5), start=(0, 0), horizon=120)
+    return make_task(domain="letter", formula=formula, positions=positions, size=(5, 5), horizon=120, wrap=False)
 
 
 def truth(task):
@@ -121,7 +121,7 @@ def test_a_bottleneck_is_dropped():
     """The door between two rooms is on every successful way and yet no subgoal (the paper's first limitation)."""
     wall = [(2, y) for y in range(5) if y != 2]
     task = make_task(
-        domain="letter", formula="a;b", positions={"a": (0, 4), "b": (4, 4)}, size=(5, 5), start=(0, 0), walls=wall,
+        domain="letter", formula="a;b", positions={"a": (0, 4), "b": (4, 4)}, size=(5, 5), walls=wall, wrap=False,
         horizon=150,
     )  # fmt: skip
     world = compile_world(task)

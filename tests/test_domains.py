@@ -247,7 +247,7 @@ def test_a_task_is_a_problem():
     assert (env.num_envs, env.task) == (3, task)
     assert task.fingerprint == dataclasses.replace(task).fingerprint
     assert task.fingerprint.startswith("letter-2, ((a;b)|c);d, ")
-    others = [dataclasses.replace(task, horizon=199), dataclasses.replace(task, wrap=True), TASKS["letter-3"]]
+    others = [dataclasses.replace(task, horizon=199), dataclasses.replace(task, wrap=False), TASKS["letter-3"]]
     assert len({task.fingerprint, *(other.fingerprint for other in others)}) == 4
 
 

@@ -8,7 +8,7 @@ import torch
 
 from lstoc_core.discovery.published import forward
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
-from lstoc_core.discovery.published.importance import Training
+from lstoc_core.discovery.published.training import Training
 from lstoc_core.discovery.tree import ROOT
 from lstoc_core.logic import parse
 from lstoc_core.trajectories import TrajectoryStore, random_walks
@@ -20,7 +20,7 @@ POSITIONS = {"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)}
 
 
 def small_task(formula, **options):
-    given = {"positions": POSITIONS, "size": (5, 5), "start": (0, 0), "horizon": 120, **options}
+    given = {"positions": POSITIONS, "size": (5, 5), "start": (0, 0), "horizon": 120, "wrap": False, **options}
     return make_task(domain="letter", formula=formula, **given)
 
 
@@ -201,14 +201,33 @@ def test_without_an_fsm_the_configured_length_bounds_the_tree(monkeypatch):
     assert str(method.advance(walks(task, 2000))) == "restart 1: a path of 3 key states is too long"
 
 
-def test_sequences_that_cannot_be_named_make_it_restart(monkeypatch):
+def test_sequences_that_cannot_be_named_wait_for_another_branch(monkeypatch):
+    """Algorithm LSTOC restarts in line 37 only; after a failed ILP it goes on to collect (line 25)."""
     task = small_task("a;b")
     offered = []
     method = Forward(ForwardConfig(threshold=5), accept=lambda paths: offered.append(tuple(paths)))
     monkeypatch.setattr(forward, "scores", perfect(method, task))
-    assert str(method.advance(walks(task, 1000))) == "restart 1: the sequences cannot be named"
+    told = str(method.advance(walks(task, 1000)))
+    assert told == "every success is explained, but the sequences cannot be named"
     assert [names(task, path) for path in offered[0]] == [("a", "b")]
-    assert not method.finished
+    assert (method.finished, method.restarts) == (False, 0)
+    assert method.request.explained == method.paths
+
+
+def test_a_path_that_stays_rare_is_given_up(monkeypatch):
+    """f prefers 7, which few successes visit. Behind it the node waits for its own, at most 3 · N_T successes long."""
+    monkeypatch.setattr(forward, "scores", lambda positives, *_, **__: np.arange(positives.num_ids, dtype=float))
+    detour, way, failure = ([0, 7, 1, 2], True), ([0, 1, 2], True), ([0, 7, 1], False)
+    method = Forward(ForwardConfig(threshold=4, longest_wait=3), parse("a;b").fsm())
+    seen = [detour, *[way] * 3, *[failure] * 4]
+    method.advance(made(*seen))
+    assert method.request.follow == ((7,),)
+    for _ in range(11):
+        seen.append(way)
+        assert str(method.advance(made(*seen))) == "1 of 4 unexplained successes follow [7]"
+    seen.append(way)
+    assert str(method.advance(made(*seen))) == "restart 1: 1 of 4 unexplained successes follow [7]"
+    assert (method.threshold, len(method.tree)) == (24, 1)
 
 
 def test_a_tree_without_anything_left_to_add_is_wrong(monkeypatch):

@@ -13,7 +13,6 @@ from scipy.stats import spearmanr
 
 from lstoc_core.discovery.published.importance import (
     RIDGE,
-    Training,
     _Alias,
     _full_loss,
     _local_optimum,
@@ -24,6 +23,7 @@ from lstoc_core.discovery.published.importance import (
     scores,
     train_importance,
 )
+from lstoc_core.discovery.published.training import CONVERGED, Training
 from lstoc_core.trajectories import TrajectoryStore
 
 OBJECTIVES = ("lstoc", "baseline1", "baseline2")
@@ -198,5 +198,5 @@ def test_bad_input(stores):
 
 
 def test_the_published_sizes_of_the_network():
-    assert Training.as_published(np.zeros((5, 12), np.uint8)).hidden == 128
-    assert Training.as_published(np.zeros((5, 64, 64, 3), np.uint8)) == replace(Training(), hidden=256)
+    assert CONVERGED.sized(np.zeros((5, 12), np.uint8)).hidden == 128
+    assert CONVERGED.sized(np.zeros((5, 64, 64, 3), np.uint8)) == replace(CONVERGED, hidden=256)

@@ -18,7 +18,7 @@ POSITIONS = {"a": (1, 4), "b": (4, 1), "c": (4, 4)}
 
 
 def tiny(formula, **options):
-    given = {"positions": POSITIONS, "size": (5, 5), "horizon": 60, **options}
+    given = {"positions": POSITIONS, "size": (5, 5), "horizon": 60, "wrap": False, **options}
     return lstoc.make_task(domain="letter", formula=formula, **given)
 
 

@@ -20,7 +20,13 @@ from lstoc_core.trajectories import explained_by
 
 torch.set_num_threads(1)
 SMALL = lstoc.make_task(
-    domain="letter", formula="a;b", positions={"a": (1, 1), "b": (2, 0)}, size=(3, 3), start=(0, 0), horizon=10
+    domain="letter",
+    formula="a;b",
+    positions={"a": (1, 1), "b": (2, 0)},
+    size=(3, 3),
+    start=(0, 0),
+    horizon=10,
+    wrap=False,
 )
 
 
@@ -260,7 +266,13 @@ def test_evaluation_leaves_training_alone():
 
 
 RANDOM_START = lstoc.make_task(
-    domain="letter", formula="a;b", positions={"a": (1, 1), "b": (2, 0)}, size=(3, 3), start=None, horizon=10
+    domain="letter",
+    formula="a;b",
+    positions={"a": (1, 1), "b": (2, 0)},
+    size=(3, 3),
+    start=None,
+    horizon=10,
+    wrap=False,
 )
 BONUS = RewardConfig(bonus=0.1, progress=0.2, explained=0.5)
 
@@ -385,7 +397,13 @@ def trained(task, updates, *, seed=0, **options):
 
 def test_it_learns_from_the_label_alone():
     task = lstoc.make_task(
-        domain="letter", formula="a;b", positions={"a": (3, 1), "b": (0, 3)}, size=(5, 5), start=(0, 0), horizon=30
+        domain="letter",
+        formula="a;b",
+        positions={"a": (3, 1), "b": (0, 3)},
+        size=(5, 5),
+        start=(0, 0),
+        horizon=30,
+        wrap=False,
     )
     assert trained(task, 40) > 0.95
 
@@ -393,7 +411,13 @@ def test_it_learns_from_the_label_alone():
 def test_memory_solves_what_the_present_observation_does_not_tell():
     """a;b;a in a corridor a-start-b: on the way back the start looks as it did on the way out."""
     task = lstoc.make_task(
-        domain="letter", formula="a;b;a", positions={"a": (0, 0), "b": (4, 0)}, size=(5, 1), start=(2, 0), horizon=24
+        domain="letter",
+        formula="a;b;a",
+        positions={"a": (0, 0), "b": (4, 0)},
+        size=(5, 1),
+        start=(2, 0),
+        horizon=24,
+        wrap=False,
     )
     assert trained(task, 40) > 0.95
     assert trained(task, 40, memoryless=True) < 0.6

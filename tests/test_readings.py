@@ -29,7 +29,7 @@ def test_the_mean_distance_is_that_of_the_graph_of_moves(name, wrap):
     ("name", "wrap", "gamma"), [("letter-1", True, 0.901), ("office-1", False, 0.971), ("crafter-1", False, 0.963)]
 )
 def test_gamma_by_the_rule(name, wrap, gamma):
-    assert readings.discount(replace(TASKS[name], wrap=wrap)) == pytest.approx(gamma, abs=5e-4)
+    assert replace(TASKS[name], wrap=wrap).discount == pytest.approx(gamma, abs=5e-4)
 
 
 def test_every_reading_is_tried_once_and_the_grid_is_whole():

@@ -65,9 +65,12 @@ def test_generalization_worlds_change_one_thing():
 def product_graph_distance(task: Task) -> int:
     """Shortest solution by networkx over (cell, position in a satisfying sequence): an independent way to count."""
     cells = set(task.cells)
-    grid = nx.Graph(
-        ((x, y), (x + dx, y + dy)) for x, y in cells for dx, dy in ((0, 1), (1, 0)) if (x + dx, y + dy) in cells
-    )
+    grid = nx.Graph()
+    for x, y in cells:
+        for right, down in ((x + 1, y), (x, y + 1)):
+            beside = (right % task.size[0], down % task.size[1]) if task.wrap else (right, down)
+            if beside in cells:
+                grid.add_edge((x, y), beside)
     best = []
     for sequence in task.sequences:
         stops = [task.start, *(task.positions[symbol] for symbol in sequence)]
@@ -99,14 +102,17 @@ BAD = {
     ),
     "start on a wall": (dict(domain="letter", formula="a", positions=LETTERS, walls=[(0, 0)]), "start .* wall"),
     "unreachable": (
-        dict(domain="letter", formula="a", positions={"a": (0, 5)}, walls=[(x, 4) for x in range(10)]),
+        dict(domain="letter", formula="a", positions={"a": (0, 5)}, walls=[(x, 4) for x in range(10)], wrap=False),
         r"'a' at \(0, 5\) cannot be reached from \(0, 0\)",
     ),
     "unreachable from some start": (
-        dict(domain="letter", formula="a", positions={"a": (0, 5)}, walls=[(1, 0), (0, 1)], start=None),
+        dict(domain="letter", formula="a", positions={"a": (0, 5)}, walls=[(1, 0), (0, 1)], start=None, wrap=False),
         r"'a' at \(0, 5\) cannot be reached from \(0, 0\)",
     ),
-    "horizon": (dict(domain="letter", formula="a;b;c", positions=LETTERS, horizon=19), "horizon 19 .* 20 steps"),
+    "horizon": (
+        dict(domain="letter", formula="a;b;c", positions=LETTERS, horizon=19, wrap=False),
+        "horizon 19 .* 20 steps",
+    ),
     "even view": (dict(domain="letter", formula="a", positions=LETTERS, view=4), "view=4.*odd"),
     "Crafter that wraps": (dict(domain="crafter", formula="t", wrap=True), "wrap=True"),
     "view of all of Crafter": (dict(domain="crafter", formula="t", view=None), "view=5"),
@@ -134,8 +140,8 @@ def test_unknown_task_names_the_nearest():
 
 def test_wrapping_makes_the_way_shorter():
     arguments = dict(domain="letter", formula="c", positions=LETTERS)
-    assert make_task(**arguments).shortest_solution == 16
-    assert make_task(**arguments, wrap=True).shortest_solution == 3 + 1
+    assert make_task(**arguments).shortest_solution == 3 + 1
+    assert make_task(**arguments, wrap=False).shortest_solution == 16
 
 
 @settings(max_examples=25, deadline=None)
@@ -196,7 +202,7 @@ def test_the_committed_table_of_task_facts():
 
 def test_random_successes_count_every_environment_s_share():
     """Two steps to the letter, horizon 2: exactly one of 16 equally likely action pairs succeeds."""
-    task = make_task(domain="letter", formula="a", positions={"a": (2, 0)}, size=(3, 3), horizon=2)
+    task = make_task(domain="letter", formula="a", positions={"a": (2, 0)}, size=(3, 3), horizon=2, wrap=False)
     successes = random_successes(compile_world(task), 20_000)
     assert abs(successes - 20_000 / 16) < 5 * (20_000 / 16) ** 0.5
     with pytest.raises(ValueError, match="episodes=0"):

@@ -19,7 +19,7 @@ from lstoc_core.worlds.tasks import make_task
 
 TASK = make_task(
     domain="letter", formula="a;((b;a)|c);d", positions={"a": (1, 4), "b": (4, 1), "c": (4, 4), "d": (2, 2)},
-    size=(5, 5), start=(0, 0), horizon=120,
+    size=(5, 5), horizon=120, wrap=False,
 )  # fmt: skip
 
 

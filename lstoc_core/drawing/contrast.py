@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.drawing.maps import draw_grid
 from lstoc_core.drawing.theme import BLUE, GREY, INK, ORANGE, VERMILION
-from lstoc_core.study.contrast import EXACT, PAPER, VERDICTS
+from lstoc_core.study.contrast import EXACT, PRINTED, VERDICTS
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
@@ -38,11 +38,14 @@ def temporal_figure(table: pd.DataFrame) -> Figure:
     parts = figure.subfigures(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
     grids = [part.subplots(*((2, 2) if each else (1, 4))) for part, each in zip(parts, wide, strict=True)]
     figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
-    columns = [(o, m) for o in ("lstoc", "baseline2") for m in (PAPER, EXACT)]
+    columns = [(o, m) for o in ("lstoc", "baseline2") for m in (PRINTED, EXACT)]
     for task, grid in zip(tasks, grids, strict=True):
         for ax, (objective, method) in zip(grid.flat, columns, strict=True):
             part = table[(table.task == task) & (table.objective == objective) & (table.method == method)]
-            name, kind = {"lstoc": "LSTOC", "baseline2": "Baseline"}[objective], {PAPER: "trained"}.get(method, method)
+            name, kind = (
+                {"lstoc": "LSTOC", "baseline2": "Baseline"}[objective],
+                {PRINTED: "trained"}.get(method, method),
+            )
             image = draw_importance(ax, TASKS[task], part.f.to_numpy(), title=f"{name}, {task}: {kind}")
             ax.figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
     return figure

@@ -25,6 +25,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 LEAST_BONUS = 0.01
 """Least first-occupancy bonus once exploration has collapsed."""
+RECENT = 64
+"""Last episodes over which the success rate is compared with `Request.success_share`."""
 MOST_DOUBLINGS = 2
 """Most doublings of the bonus once exploration has collapsed."""
 
@@ -57,7 +59,9 @@ class PolicyExplorer:
         config = self.config
         doublings = min(MOST_DOUBLINGS, silence // config.patience) if config.patience else 0
         bonus = max(config.bonus, LEAST_BONUS if doublings else 0.0) * 2**doublings
-        paid = RewardConfig(config.success, config.explained / 2**doublings, config.progress, bonus, rearm=config.rearm)
+        label = self.trajectories.labels[-RECENT:].mean() < request.success_share if len(self.trajectories) else True
+        success, explained = label * config.success, label * config.explained / 2**doublings
+        paid = RewardConfig(success, explained, config.progress, bonus, rearm=config.rearm)
         worth = self._missed() if doublings else np.empty(0)
         return RewardPlan(paid, request.follow, request.explained, worth=worth)
 

@@ -14,7 +14,8 @@ from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.guided import Guided
 from lstoc_core.discovery.method import DiscoveryMethod
 from lstoc_core.discovery.published.forward import Forward
-from lstoc_core.discovery.published.importance import Training, scores
+from lstoc_core.discovery.published.importance import GAMMA, scores
+from lstoc_core.discovery.published.training import CONVERGED, TRAININGS
 from lstoc_core.labeling import LabelingError, label
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.suggestions import unknown
@@ -37,6 +38,8 @@ class Setting:
     seed: int
     contrast: str = "exact"
     """How states are scored: by "exact" coverage, or by a "learned" f_ω."""
+    discount: float = GAMMA
+    """γ of the environment."""
 
     def __post_init__(self) -> None:
         if self.contrast not in ("exact", "learned"):
@@ -58,9 +61,10 @@ def make_guided(setting: Setting) -> Guided:
 
 def make_forward(setting: Setting) -> Forward:
     """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
-    fsm = setting.fsm
-    training = Training.as_published(setting.env.observations)
-    return Forward(setting.config.forward, fsm, partial(named, fsm=fsm) if fsm else None, training, setting.seed)
+    fsm, config = setting.fsm, setting.config.forward
+    accept = partial(named, fsm=fsm) if fsm else None
+    training = TRAININGS[config.training].sized(setting.env.observations)
+    return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount)
 
 
 def named(paths: Sequence[KeyPath], fsm: FSM) -> Mapping[str, int] | None:
@@ -84,5 +88,5 @@ class _LearnedContrast:
 
     def __call__(self, positives: TrajectoryStore, refuters: TrajectoryStore) -> NDArray[np.float64]:
         table = self.setting.env.representation(positives.num_ids)
-        training = Training(iterations=300)
+        training = replace(CONVERGED, iterations=300)
         return scores(positives, refuters, representation=table, seed=self.setting.seed, training=training)

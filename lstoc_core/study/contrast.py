@@ -18,11 +18,11 @@ from scipy.stats import spearmanr
 from lstoc_core.discovery.published.importance import (
     ContrastData,
     Objective,
-    Training,
     exact_importance,
     make_contrast,
     train_importance,
 )
+from lstoc_core.discovery.published.training import TRAININGS, Training
 from lstoc_core.trajectories import TrajectoryStore, earliest_match, first_occupancy, random_walks
 from lstoc_core.trajectories.representation import represent, train_representation
 from lstoc_core.worlds import compile_world, make_vec
@@ -30,14 +30,14 @@ from lstoc_core.worlds.tasks import TASKS, Task, make_task
 
 SMOOTHING = 1e-4
 """Added to both occupancies wherever an exact optimum is ranked or drawn, so that no value is infinite."""
-EXACT, PAPER = "exact optimum", "one positive per step (paper)"
+EXACT, PRINTED = "exact optimum", "one positive per step"
 SETTLED, FULL = "64 positives, falling rate", "all data, falling rate"
 TRAINED = {
-    PAPER: Training(),
+    PRINTED: TRAININGS["printed"],
     SETTLED: Training(positives_per_step=64, anneal=True),
-    FULL: Training(full_batch=True, anneal=True),
+    FULL: TRAININGS["converged"],
 }
-"""Ways to train f for 700 steps: the paper's, one that settles, and one without sampling noise."""
+"""Ways to train f for 700 steps: as printed, one that settles, and one without sampling noise, our default."""
 VERDICTS = ("next subgoal", "later subgoal", "no subgoal")
 
 
@@ -90,7 +90,7 @@ def input_table(stores: Mapping[str, TrajectoryStore], *, gamma: float, seed: in
         learned = represent(train_representation(observations, seed=seed), observations)
         contrast = make_contrast(*split(store), gamma=gamma)
         exact = exact_importance(contrast, smoothing=SMOOTHING)
-        for (kind, inputs), way in product({"random directions": None, "o_θ": learned}.items(), (PAPER, SETTLED)):
+        for (kind, inputs), way in product({"random directions": None, "o_θ": learned}.items(), (PRINTED, SETTLED)):
             trained = train_importance([contrast], inputs, restarts=restarts, seed=seed, training=TRAINED[way])[0]
             correlation = [spearmanr(f, exact, nan_policy="omit").statistic for f in trained]
             low, median, high = np.quantile(correlation, [0, 0.5, 1])
@@ -166,7 +166,7 @@ def order_study(
                     contrasts.append(make_contrast(kept, failed, gamma=discount))
             if not contrasts:
                 continue
-            for method, importances in _all_ways(contrasts, [PAPER, SETTLED], seed).items():
+            for method, importances in _all_ways(contrasts, [PRINTED, SETTLED], seed).items():
                 for task, importance in zip(usable, importances, strict=True):
                     row = {"sweep": sweep, "value": value, "start": start_name, "method": method}
                     distance = sum(task.positions["a"])

@@ -18,7 +18,7 @@ from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.guided import guided
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
-from lstoc_core.discovery.published.importance import Training
+from lstoc_core.discovery.published.training import TRAININGS
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.loop import Discovery, discover
 from lstoc_core.policies.ppo import PPO
@@ -140,8 +140,8 @@ def learned_tree(
     if isinstance(config, GuidedConfig):
         paths = set(guided(store, replace(config, max_length=fsm.longest_path)).paths)
         return prefixes(paths), paths
-    training = Training.as_published(compile_world(task).observations)
-    method = Forward(config, fsm, training=training, seed=seed)
+    training = TRAININGS[config.training].sized(compile_world(task).observations)
+    method = Forward(config, fsm, training=training, seed=seed, gamma=task.discount)
     for _ in range(RESTARTS + 1):
         restarts = method.restarts
         method.advance(store)

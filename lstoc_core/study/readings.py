@@ -16,20 +16,19 @@ import numpy as np
 import pandas as pd
 
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
-from lstoc_core.discovery.published.importance import Training
+from lstoc_core.discovery.published.training import TRAININGS
 from lstoc_core.run.methods import named
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.contrast import verdict
 from lstoc_core.study.learners import true_paths
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 from lstoc_core.worlds import make_vec
-from lstoc_core.worlds.maps import mean_distance, transitions
 from lstoc_core.worlds.tasks import TASKS, Task, make_task
 
 TRAINING = {
-    "closed form": Training(),
-    "converged": Training(full_batch=True, anneal=True),
-    "one positive per step": Training(),
+    "closed form": TRAININGS["converged"],
+    "converged": TRAININGS["converged"],
+    "one positive per step": TRAININGS["printed"],
 }
 """How f_ω is found: the optimum of its objective without training; 700 steps on all data with a falling rate; 700 steps
 on one positive and 64 negatives each at the rate 0.01, as "L = 700 iterations" can be read literally."""
@@ -49,7 +48,7 @@ class Reading:
     """Where episodes start."""
     horizon: int = 200
     gamma: float | None = None
-    """Discount of temporal geometric sampling; None: by the rule of `discount`."""
+    """Discount of temporal geometric sampling; None: by the rule of `Task.discount`."""
     training: str = "converged"
     """A key of TRAINING."""
     threshold: int = 80
@@ -86,14 +85,6 @@ def readings() -> Iterator[Reading]:
     yield from dict.fromkeys([BEST, *changed, *grid, FIRST])
 
 
-def discount(task: Task) -> float:
-    """γ = 1 - 1 / (2 d), d the mean number of steps between two cells.
-
-    Geometric sampling then reaches, on average, twice as far as two cells lie apart.
-    """
-    return 1 - 1 / (2 * mean_distance(transitions(task.cells, task.size, wrap=task.wrap)))
-
-
 def measure(spec: RunSpec) -> pd.DataFrame:
     """The published algorithm on one map by every reading: a row for each, with how it ended.
 
@@ -117,7 +108,7 @@ def outcome(task: Task, store: TrajectoryStore, reading: Reading, *, seed: int) 
     exact: its sequences are the true ones. first: what the state of highest f at the root is (see `contrast.verdict`).
     """
     fsm = task.formula.fsm()
-    gamma = discount(task) if reading.gamma is None else reading.gamma
+    gamma = task.discount if reading.gamma is None else reading.gamma
     config = ForwardConfig(threshold=reading.threshold, gamma=gamma, exact=reading.training == "closed form")
     method = Forward(config, fsm, partial(named, fsm=fsm), TRAINING[reading.training], seed)
     for restarts in range(MOST_RESTARTS + 1):

@@ -140,7 +140,7 @@ class ForwardChanges(TypedDict, total=False):
 
     objective: Literal["lstoc", "baseline1", "baseline2"]
     exact: bool
-    gamma: float
+    training: Literal["converged", "printed"]
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,15 @@ VARIANTS: dict[str, Variant] = {
         Variant("forward", _PUBLISHED, "#56b4e9", settings=Discovering("forward")),
         Variant("forward-exact", _EXACT, "#56b4e9", settings=Discovering("forward", forward={"exact": True})),
         Variant(
-            "forward-exact-0.9",
-            f"{_EXACT}, γ = 0.9",
-            settings=Discovering("forward", forward={"exact": True, "gamma": 0.9}),
+            "forward-printed",
+            f"{_PUBLISHED}, one positive per step",
+            settings=Discovering("forward", forward={"training": "printed"}),
+        ),
+        Variant(
+            "forward-fixed",
+            f"{_PUBLISHED}, fixed exploration policy",
+            "#e69f00",
+            settings=Discovering("forward", loop={"train_explorer": False}),
         ),
         Variant(
             "baseline1",
@@ -100,7 +106,7 @@ CURVES = ("lstoc", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
 ROBUSTNESS = ("flipped", "pixels")
-FORWARD = ("forward", "forward-exact", "forward-exact-0.9", "baseline1", "baseline2")
+FORWARD = ("forward", "forward-exact", "forward-fixed", "baseline1", "baseline2")
 DISCOVERIES = ("lstoc", "fixed", *FORWARD)
 OFFLINE = ("guided", "forward", "forward-exact", "baseline1", "baseline2")
 

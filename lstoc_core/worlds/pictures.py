@@ -27,7 +27,10 @@ Marker = Callable[[ImageDraw.ImageDraw, str, float, float, str, str], None]
 
 
 def board(task: Task, mark: Marker) -> NDArray[np.uint8]:
-    """The map with its walls, river, start and letters, [h, w, 3]; letters the formula does not use are grey."""
+    """The map with its walls, river, start and letters, [h, w, 3]; letters the formula does not use are grey.
+
+    Where the map wraps round, arrows at its edges point out of it.
+    """
     width, height = task.size
     image = Image.new("RGB", (width * _UNIT, height * _UNIT), _GROUND)
     draw = ImageDraw.Draw(image)
@@ -41,6 +44,8 @@ def board(task: Task, mark: Marker) -> NDArray[np.uint8]:
     for x, y in task.walls:
         draw.rectangle(_box(x, y, 0), _WALL)
         draw.rectangle(_box(x, y, 0.08), _WALL_TOP)
+    if task.wrap:
+        _open_edges(draw, width, height)
     if task.start is not None:
         draw.rounded_rectangle(_box(*task.start, 0.12), 0.16 * _UNIT, outline=_START, width=2 * _FINE)
     for letter, (x, y) in task.positions.items():
@@ -48,6 +53,18 @@ def board(task: Task, mark: Marker) -> NDArray[np.uint8]:
         colour = _COLOURS[task.formula.symbols.index(letter) % len(_COLOURS)] if used else _DISTRACTOR
         mark(draw, letter, x, y, colour, "white" if used else _DISTRACTOR_TEXT)
     return np.asarray(image.resize((width * CELL, height * CELL), Image.Resampling.LANCZOS))
+
+
+def _open_edges(draw: ImageDraw.ImageDraw, width: int, height: int) -> None:
+    """An arrowhead in every cell at an edge, pointing outwards."""
+    for i in range(max(width, height)):
+        for x, y, dx, dy in ((i, 0, 0, -1), (i, height - 1, 0, 1), (0, i, -1, 0), (width - 1, i, 1, 0)):
+            if x < width and y < height:
+                tip = ((x + 0.5 + 0.48 * dx) * _UNIT, (y + 0.5 + 0.48 * dy) * _UNIT)
+                back = [
+                    (tip[0] - (0.1 * dx + s * dy) * _UNIT, tip[1] - (0.1 * dy + s * dx) * _UNIT) for s in (-0.14, 0.14)
+                ]
+                draw.polygon([tip, *back], fill=_START)
 
 
 def tile(draw: ImageDraw.ImageDraw, letter: str, x: float, y: float, colour: str, ink: str) -> None:

@@ -22,7 +22,7 @@ from lstoc_core.suggestions import unknown
 from lstoc_core.worlds import maps
 from lstoc_core.worlds.checks import complaints
 from lstoc_core.worlds.domain import Default, Domain, NamedTask, Site, TaskError
-from lstoc_core.worlds.maps import Cell, MapError, Size
+from lstoc_core.worlds.maps import Cell, MapError, Size, mean_distance, transitions
 from lstoc_core.worlds.registry import all_domains, find_domain
 
 if TYPE_CHECKING:
@@ -77,6 +77,14 @@ class Task:
     def fingerprint(self) -> str:
         """Name, formula and a checksum of everything else: two tasks that differ have different fingerprints."""
         return f"{self.name}, {self.formula}, {zlib.crc32(repr(self).encode()):08x}"
+
+    @property
+    def discount(self) -> float:
+        """γ = 1 - 1 / (2 d), d the mean number of steps between two cells.
+
+        Temporal geometric sampling then reaches, on average, twice as far as two cells lie apart.
+        """
+        return 1 - 1 / (2 * mean_distance(transitions(self.cells, self.size, wrap=self.wrap)))
 
     def fsm(self) -> FSM:
         """The finite-state machine of the formula: all that the agent is told about the task."""

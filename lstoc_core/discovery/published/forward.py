@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.method import Missing, Need, Request
-from lstoc_core.discovery.published.importance import PAPER, Objective, Training, scores
+from lstoc_core.discovery.method import Missing, Need, Request, nested_tuples
+from lstoc_core.discovery.published.importance import GAMMA, Objective, scores
+from lstoc_core.discovery.published.training import TRAININGS, Fit, Training
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.logic import FSM
 from lstoc_core.trajectories.matching import KeyPath, after, contains, explained_by
@@ -29,18 +30,24 @@ class ForwardConfig:
 
     epsilon: float = 0.5
     """ε: probability of a random action while exploring; overrides the explorer's default."""
-    threshold: int = 80
+    success_share: float = 0.5
+    """Successes pay π_exp only while a smaller fraction of recent episodes succeeds, so that failures go on coming."""
+    threshold: int = 20
     """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
     increment: int = 20
     """K_T: added to N_T at each restart."""
+    longest_wait: int = 10
+    """A node that has waited for this many times N_T successes is taken to be wrong, and the tree is given up."""
     objective: Objective = "lstoc"
     """"lstoc", "baseline1" (no first occupancy) or "baseline2" (all states, no temporal sampling)."""
     exact: bool = False
     """Use the objective's exact optimum instead of a trained f_ω."""
     smoothing: float = 1e-4
     """Probability added to both occupancies in the exact optimum, so that states no failure visits stay finite."""
-    gamma: float = 0.99
-    """Discount of the temporal geometric sampling."""
+    gamma: float | None = None
+    """Discount of temporal geometric sampling; None: the environment's, 0.99 if it names none."""
+    training: Fit = "converged"
+    """How f_ω is trained: until it converges, or with one positive per step as printed; see TRAININGS."""
     max_length: int = 8
     """Longest path of the tree without an FSM."""
 
@@ -83,7 +90,7 @@ class Forward:
     """One run of the paper's algorithm over a growing set of trajectories (a `DiscoveryMethod`).
 
     fsm: the tree must be consistent with it (condition (***)). accept: names the sequences at the end.
-    training: how f_ω is trained.
+    gamma: the environment's discount. training: how f_ω is trained; None: as the config says.
     """
 
     def __init__(
@@ -91,11 +98,15 @@ class Forward:
         config: ForwardConfig | None = None,
         fsm: FSM | None = None,
         accept: Accept | None = None,
-        training: Training = PAPER,
+        training: Training | None = None,
         seed: int = 0,
+        *,
+        gamma: float = GAMMA,
     ) -> None:
         self.config = config or ForwardConfig()
-        self.fsm, self.accept, self.training, self.seed = fsm, accept, training, seed
+        self.fsm, self.accept, self.seed = fsm, accept, seed
+        self.training = training or TRAININGS[self.config.training]
+        self.gamma = gamma if self.config.gamma is None else self.config.gamma
         self.threshold = self.config.threshold
         self.attempt = Attempt()
         self.abandoned: list[Attempt] = []
@@ -105,6 +116,8 @@ class Forward:
         self.names: Mapping[str, int] | None = None
         self.missing = Missing.one("no success was seen")
         self._tries = 0
+        self._waiting: tuple[KeyPath, int] = ((), 0)
+        """The working node that waits for successes, and how many there were when it began to."""
 
     @property
     def tree(self) -> SubgoalTree:
@@ -125,7 +138,7 @@ class Forward:
     def request(self) -> Request:
         """Follow the path of the working node; a success through a satisfying sequence teaches nothing new."""
         path = self.attempt.working_path
-        return Request((path,) if path else (), self.paths, self.config.epsilon)
+        return Request((path,) if path else (), self.paths, self.config.epsilon, self.config.success_share)
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
@@ -153,7 +166,8 @@ class Forward:
             self.tree.work_on(self.tree.parents[node])
             return Missing()
         if len(open_) < self.threshold:  # line 24
-            return Missing.one(f"{len(open_)} of {self.threshold} unexplained successes follow {{}}", path)
+            few = Need(f"{len(open_)} of {self.threshold} unexplained successes follow {{}}", (path,))
+            return self._restart(few) if self._waited_too_long(len(positives)) else Missing((few,))
         if not len(failed):
             return Missing.one("no failure was seen: there is nothing to contrast with")
         behind, failed_behind = after(positives.select(open_), path), after(negatives.select(failed), path)
@@ -166,11 +180,21 @@ class Forward:
         wrong = self._inconsistency()
         return self._restart(Need(wrong)) if wrong else Missing()
 
+    def _waited_too_long(self, positives: int) -> bool:
+        """Whether so many successes came while the working node waited that its path must be wrong; the root's is not.
+
+        r_a pays for following the path, so a right one does not stay rare.
+        """
+        path = self.attempt.working_path
+        if path != self._waiting[0]:
+            self._waiting = path, positives
+        return bool(path) and positives - self._waiting[1] >= self.config.longest_wait * self.threshold
+
     def _finish(self) -> Missing:
-        """Every success is explained: name the sequences, or restart (lines 8 to 13)."""
+        """Every success is explained: name the sequences, or collect more (lines 8 to 13, then 24)."""
         self.names = self.accept(self.paths) if self.accept is not None else None
         if self.accept is not None and self.names is None:
-            return self._restart(Need("the sequences cannot be named"))
+            return Missing.one("every success is explained, but the sequences cannot be named")
         self.finished = True
         self.tree.mark_explored(ROOT)
         return Missing()
@@ -194,7 +218,7 @@ class Forward:
             positives,
             negatives,
             objective=self.config.objective,
-            gamma=self.config.gamma,
+            gamma=self.gamma,
             exact=self.config.exact,
             smoothing=self.config.smoothing,
             seed=self.seed + self._tries,
@@ -219,6 +243,7 @@ class Forward:
         self.threshold += self.config.increment
         self.abandoned.append(self.attempt)
         self.attempt = Attempt()
+        self._waiting = (), 0
         return Missing.one(f"restart {self.restarts}: {reason.sentence}", *reason.paths)
 
     def state_dict(self) -> dict[str, Any]:
@@ -228,6 +253,7 @@ class Forward:
             "key_states": list(self.key_states),
             "restarts": self.restarts,
             "tries": self._tries,
+            "waiting": self._waiting,
             "tree": self.tree.to_json(),
             "finished": self.finished,
             "names": dict(self.names) if self.names is not None else None,
@@ -238,6 +264,7 @@ class Forward:
         """Restore what `state_dict` returned."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
         self.attempt = Attempt(SubgoalTree.from_json(state["tree"]), list(state["key_states"]))
+        self._waiting = nested_tuples(state["waiting"])
         self.finished, self.names = state["finished"], state["names"]
         self.missing = Missing.from_json(state["missing"])
 

@@ -27,48 +27,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lstoc_core.discovery.published.training import CONVERGED, Training
 from lstoc_core.trajectories import TrajectoryStore, first_occupancy
 from lstoc_core.trajectories.occupancy import check_discount, geometric_occupancy
-from lstoc_core.trajectories.representation import is_pixels
 
 Objective = Literal["lstoc", "baseline1", "baseline2"]
 GAMMA = 0.99
-"""Discount of temporal geometric sampling. The paper uses the environment's and does not give its value."""
+"""Discount of temporal geometric sampling where the environment names none. The paper does not give its value."""
 CODE = 15
 """Dimensions of the random directions that represent ids without o_θ; with the bias, 16 inputs."""
 RIDGE = 0.1
 """Weight of the penalty mean f² in Baseline 2. Without it, f of useless states would go to minus infinity."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """How f_ω is trained; by default as in the paper."""
-
-    iterations: int = 700
-    """L: gradient steps."""
-    lr: float = 0.01
-    """Adam's learning rate."""
-    positives_per_step: int = 1
-    """Positive states per step; in Baseline 2, positive trajectories."""
-    negatives_per_step: int = 64
-    """B: negative states per positive one; in Baseline 2, negative trajectories per step."""
-    hidden: int = 128
-    """Hidden units; 256 for pixels."""
-    log: bool = True
-    """Maximise the log of the paper's ratio; False: the ratio as printed."""
-    anneal: bool = False
-    """Let the learning rate fall linearly to zero, so that f converges."""
-    full_batch: bool = False
-    """Maximise the expectation over all data in each step instead of drawing samples."""
-
-    @classmethod
-    def as_published(cls, observations: NDArray[Any]) -> Training:
-        """The paper's settings for observations [n, *shape]."""
-        return cls(hidden=256 if is_pixels(observations.shape[1:], observations.dtype) else 128)
-
-
-PAPER = Training()
-"""The paper's settings for observations that are not pixels."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +96,7 @@ def scores(
     representation: NDArray[Any] | Tensor | None = None,
     restarts: int = 1,
     seed: int = 0,
-    training: Training = PAPER,
+    training: Training = CONVERGED,
 ) -> NDArray[np.float64]:
     """f of each observation id [num_ids], up to a constant; NaN for ids that no trajectory visits.
 
@@ -224,7 +193,7 @@ def train_importance(
     *,
     restarts: int = 1,
     seed: int = 0,
-    training: Training = PAPER,
+    training: Training = CONVERGED,
 ) -> NDArray[np.float64]:
     """Train `restarts` networks f_ω on each contrast, all at once: f as [contrasts, restarts, num_ids].
 

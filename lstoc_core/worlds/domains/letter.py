@@ -1,6 +1,6 @@
 """Letter: letters on an open map.
 
-Map: 10×10 unless the task says otherwise; with `wrap` opposite edges are joined. Observation: the whole map, or with
+Map: 10×10 unless the task says otherwise. It wraps round: opposite edges are joined, unless `wrap=False`. Observation: the whole map, or with
 `view=5` the 5×5 cells round the agent, as a binary tensor with a plane per letter and one for the agent.
 """
 
@@ -30,7 +30,7 @@ _POSITIONS_2 = {"a": (3, 2), "b": (1, 8), "c": (7, 9), "d": (5, 6), "e": (8, 1)}
 
 DOMAIN = Domain(
     name="letter",
-    defaults=Defaults(size=(10, 10), start=lambda size: (0, 0), view=None, horizon=200, wrap=False),
+    defaults=Defaults(size=(10, 10), start=lambda size: (0, 0), view=None, horizon=200, wrap=True),
     views=views,
     picture=picture,
     tasks=(
