@@ -36,6 +36,8 @@ class ForwardConfig:
     """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
     increment: int = 20
     """K_T: added to N_T at each restart."""
+    keep: bool = True
+    """Whether a restart keeps the trajectories of earlier trees; False: its buffers begin empty."""
     longest_wait: int = 10
     """A node that has waited for this many times N_T successes is taken to be wrong, and the tree is given up."""
     objective: Objective = "lstoc"
@@ -116,6 +118,8 @@ class Forward:
         self.names: Mapping[str, int] | None = None
         self.missing = Missing.one("no success was seen")
         self._tries = 0
+        self._first = 0
+        """Trajectories before the last restart."""
         self._waiting: tuple[KeyPath, int] = ((), 0)
         """The working node that waits for successes, and how many there were when it began to."""
 
@@ -142,10 +146,14 @@ class Forward:
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
-        positives, negatives = store.select(store.positives), store.select(store.negatives)
+        used = store if self.config.keep else store.select(np.arange(self._first, len(store)))
+        positives, negatives = used.select(used.positives), used.select(used.negatives)
         self.missing = Missing() if len(positives) else Missing.one("no success was seen")
+        restarts = self.restarts
         while not self.finished and not self.missing:
             self.missing = self._step(positives, negatives)
+        if self.restarts > restarts:
+            self._first = len(store)
         return self.missing
 
     def _step(self, positives: TrajectoryStore, negatives: TrajectoryStore) -> Missing:
@@ -254,6 +262,7 @@ class Forward:
             "restarts": self.restarts,
             "tries": self._tries,
             "waiting": self._waiting,
+            "first": self._first,
             "tree": self.tree.to_json(),
             "finished": self.finished,
             "names": dict(self.names) if self.names is not None else None,
@@ -264,7 +273,7 @@ class Forward:
         """Restore what `state_dict` returned."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
         self.attempt = Attempt(SubgoalTree.from_json(state["tree"]), list(state["key_states"]))
-        self._waiting = nested_tuples(state["waiting"])
+        self._waiting, self._first = nested_tuples(state["waiting"]), state["first"]
         self.finished, self.names = state["finished"], state["names"]
         self.missing = Missing.from_json(state["missing"])
 
