@@ -72,7 +72,7 @@ def learn(
         method="guided",
         seed=seed,
         sequences=sequences,
-        key_states=tuple(KeyState(index, table[key].copy(), key) for key, index in number.items()),
+        key_states=tuple(KeyState(index, np.array(table[key]), key) for key, index in number.items()),
         tree=method.tree,
         fsm=fsm,
         labeling=labeling_of(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,

@@ -32,6 +32,8 @@ from lstoc_core.trajectories.success import Success
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+TRIES = 10
+"""Most episodes that are played for an animation."""
 FORMAT = 1
 """Version of the files that `Discovery.save` writes."""
 
@@ -105,18 +107,21 @@ class Discovery:
         episodes: int = 1,
         *,
         success: Success = "auto",
-        deterministic: bool = True,
+        deterministic: bool = False,
         seed: int | None = None,
     ) -> list[Rollout]:
         """Let the policy play episodes in an environment: a Task, a gymnasium.Env, its id, or a factory of one.
 
-        success: how their labels are read. deterministic: always the most probable action. seed: of the first episode.
+        success: how their labels are read. seed: of the first episode. deterministic: always the most probable action.
+        The policy was trained to draw its actions, and may get stuck if it does not.
         """
+        policy = self._acting()
+        return [*rollouts(policy, env, episodes, success=success, deterministic=deterministic, seed=seed)]
+
+    def _acting(self) -> Predictor:
         if self.policy is None:
-            raise ValueError(
-                "there is no policy to act by: this result comes from given trajectories, or an explorer without one"
-            )
-        return rollouts(self.policy, env, episodes, success=success, deterministic=deterministic, seed=seed)
+            raise ValueError("there is no policy to act by: the trajectories were given, or the explorer trained none")
+        return self.policy
 
     # --- other programs ---
 
@@ -144,13 +149,17 @@ class Discovery:
     ) -> Path:
         """Write a GIF or MP4 of an episode that completes the task, with the tree beside it and the progress marked.
 
-        env: where the policy plays; shown as it renders RGB arrays, or as observations. None: the last success among
-        the trajectories is shown. success: how labels are read in `env`. MP4 needs ffmpeg.
+        env: where the policy plays until it succeeds, at most TRIES episodes; shown as the environment renders RGB
+        arrays, or else as observations. None: the last success among the trajectories is shown. success: how labels are
+        read in `env`. MP4 needs ffmpeg.
         """
         with needed_for("an animation", extra="study"):
             from lstoc_core.drawing.episodes import animate  # imported here: only drawing needs matplotlib
 
-        played = None if env is None else self.rollout(env, success=success)[0]
+        played = None
+        for played in rollouts(self._acting(), env, TRIES, success=success) if env is not None else ():
+            if played.success:
+                break
         return animate(self, Path(path), played, fps=fps)
 
     # --- files ---
@@ -221,7 +230,7 @@ def load(path: str | os.PathLike[str]) -> Discovery:
         **{name: facts[name] for name in (*plain, "success_rate")},
         sequences=nested_tuples(facts["sequences"]),
         key_states=tuple(
-            KeyState(index, observation, key)
+            KeyState(index, np.asarray(observation), key)
             for index, (key, observation) in enumerate(zip(facts["key_ids"], arrays["key_states"], strict=True))
         ),
         tree=SubgoalTree.from_json(facts["tree"]),

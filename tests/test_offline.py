@@ -1,4 +1,4 @@
-"""Discovery from recorded episodes: arrays, stores, datasets with Minari's interface; and what cannot be learned from."""
+"""Discovery from recorded episodes: arrays, stores, datasets with Minari's interface, and bad input."""
 
 import time
 from dataclasses import dataclass, field

@@ -1,5 +1,6 @@
 """Episodes of a trained policy in an environment."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,15 +37,14 @@ def rollouts(
     episodes: int = 1,
     *,
     success: Success = "auto",
-    deterministic: bool = True,
+    deterministic: bool = False,
     seed: int | None = None,
-) -> list[Rollout]:
+) -> Iterator[Rollout]:
     """Let the policy play episodes, the first one seeded."""
     check_success(success)
     if episodes < 1:
         raise ValueError(f"episodes is {episodes}: give at least 1")
     world = single_environment(env)
-    played = []
     for episode in range(episodes):
         observation, _ = world.reset(seed=seed if episode == 0 else None)
         seen, actions, rewards, label = [policy.flat.row(observation).copy()], [], [], False
@@ -63,5 +63,4 @@ def rollouts(
                 end = EpisodeEnd(observation, float(reward), bool(terminated), bool(truncated), info)
                 label = succeeded(success, end, "the environment")
                 break
-        played.append(Rollout(np.stack(seen), np.array(actions), np.array(rewards), label, tuple(frames)))
-    return played
+        yield Rollout(np.stack(seen), np.array(actions), np.array(rewards), label, tuple(frames))
