@@ -92,6 +92,17 @@ def test_discovery_under_each_convention(says, success):
     assert sorted(found.labeling.mapping.values()) == ["left", "right"]
 
 
+def test_a_rule_of_ones_own_reaches_other_processes():
+    env = InternedVectorEnv([Corridor] * 2, asynchronous=True, success=lambda end: end.observation[0] == 4)
+    try:
+        env.reset()
+        for action in [0, 0, 1, 1, 1, 1]:
+            *_, info = env.step([action, 0])
+        assert info["success"].tolist() == [True, False]
+    finally:
+        env.close()
+
+
 def test_a_rule_sees_the_end_as_the_environment_gives_it():
     seen = []
 

@@ -69,8 +69,9 @@ class ExactIdentity:
     def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Id of each observation [n, *shape] -> [n]; new ones enter the table in order of appearance."""
         rows, ids = np.ascontiguousarray(observations), self._ids
-        data, size = rows.tobytes(), rows.dtype.itemsize * math.prod(rows.shape[1:])
-        out = [ids.setdefault(data[i * size : (i + 1) * size], len(ids)) for i in range(len(rows))]
+        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+        raw: list[bytes] = flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1])))[:, 0].tolist()
+        out = [ids.setdefault(each, len(ids)) for each in raw]
         if len(ids) > len(self._table):
             for row, number in zip(rows, out, strict=True):
                 if number == len(self._table):
