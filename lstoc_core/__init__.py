@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     from lstoc_core.logic import Formula as Formula
     from lstoc_core.logic import FormulaError as FormulaError
     from lstoc_core.logic import parse as parse
-    from lstoc_core.loop import Discovery as Discovery
-    from lstoc_core.loop import KeyState as KeyState
     from lstoc_core.loop import discover as discover
+    from lstoc_core.offline import learn as learn
     from lstoc_core.policies.ppo import PPO as PPO
     from lstoc_core.policies.ppo import PPOConfig as PPOConfig
     from lstoc_core.policies.rewards import RewardConfig as RewardConfig
+    from lstoc_core.result import Discovery as Discovery
+    from lstoc_core.result import KeyState as KeyState
+    from lstoc_core.result import load as load
     from lstoc_core.scoring import score as score
     from lstoc_core.trajectories import TrajectoryStore as TrajectoryStore
     from lstoc_core.trajectories.interned import InternedVectorEnv as InternedVectorEnv
+    from lstoc_core.trajectories.success import EpisodeEnd as EpisodeEnd
     from lstoc_core.worlds import World as World
     from lstoc_core.worlds import compile_world as compile_world
     from lstoc_core.worlds import make_vec as make_vec
@@ -52,12 +55,15 @@ else:
         "labeling": ("Labeling", "LabelingError", "label", "predict"),
         "labeling.recognizer": ("LabelingFunction",),
         "logic": ("FSM", "Formula", "FormulaError", "parse"),
-        "loop": ("Discovery", "KeyState", "discover"),
+        "loop": ("discover",),
+        "offline": ("learn",),
         "policies.ppo": ("PPO", "PPOConfig"),
         "policies.rewards": ("RewardConfig",),
+        "result": ("Discovery", "KeyState", "load"),
         "scoring": ("score",),
         "trajectories": ("TrajectoryStore",),
         "trajectories.interned": ("InternedVectorEnv",),
+        "trajectories.success": ("EpisodeEnd",),
         "worlds": ("World", "compile_world", "make_vec"),
         "worlds.tasks": ("TASKS", "Task", "TaskError", "make_task"),
     }

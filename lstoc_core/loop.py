@@ -1,6 +1,6 @@
 """LSTOC: explore, discover hidden subgoals, name them, and solve the task with them (Algorithms Main and LSTOC).
 
-    d = lstoc.discover(lstoc.TASKS["office-2"], seed=0)    # or any gymnasium.Env that ends with info["success"]
+    d = lstoc.discover(lstoc.TASKS["office-2"], seed=0)    # or any gymnasium.Env, see `discover`
     d.sequences, d.key_states, d.labeling.mapping
     lstoc.score(d, lstoc.TASKS["office-2"]).exact
 
@@ -12,117 +12,44 @@ task along the discovered sequences.
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
-import gymnasium
-from gymnasium import spaces
-from gymnasium.vector import VectorEnv
-from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
-from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.exploration.policy import PolicyExplorer
-from lstoc_core.labeling import Labeling, LabelingError, certify, label
-from lstoc_core.logic.fsm import FSM
-from lstoc_core.policies.ppo import PPO
+from lstoc_core.logic import FSM, parse
+from lstoc_core.policies.predictor import Predictor
+from lstoc_core.result import Discovery, KeyState, labeling_of
 from lstoc_core.run.checkpoint import Checkpoint
+from lstoc_core.run.environments import EnvLike, Problem, named_environment, vector_of_ids
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.suggestions import unknown
-from lstoc_core.trajectories.interned import InternedVectorEnv
-from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "discover"]
 
 
-@runtime_checkable
-class Problem(Protocol):
-    """A task with its own environments and FSM."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Text that identifies the task."""
-        ...
-
-    @property
-    def discount(self) -> float:
-        """γ of the environment."""
-        ...
-
-    def fsm(self) -> FSM: ...
-
-    def vector_env(self, num_envs: int, *, seed: int) -> IdVectorEnv: ...
-
-
-EnvLike = Problem | str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | VectorEnv[Any, Any, Any]
 MakeExplorer = Callable[[IdVectorEnv, LSTOCConfig, int], Explorer]
 """Makes an explorer for an environment, settings and a seed."""
 Callback = Callable[[Record], bool | None]
 """Called with the record of each update; returning False ends the run."""
 
 
-@dataclass(frozen=True)
-class KeyState:
-    """A discovered key state: its index in Ŝ_K and what the agent saw there."""
-
-    index: int
-    observation: NDArray[Any]
-    observation_id: int
-
-
-@dataclass
-class Discovery:
-    """What a run learned, and how."""
-
-    method: str
-    seed: int
-    sequences: tuple[tuple[int, ...], ...]
-    """P_S: satisfying sequences of key-state indices."""
-    key_states: tuple[KeyState, ...]
-    """Ŝ_K, in order of discovery."""
-    tree: SubgoalTree
-    labeling: Labeling | None
-    """Names of the key states; None without an FSM, before the method has finished, or if its sequences do not fit."""
-    finished: bool
-    """Whether the method finished within the budget. For "guided" with an FSM and exact labels: whether exactly one
-    assignment of its symbols to states is consistent with every episode's outcome."""
-    missing: Missing
-    """What the method still needed; empty if it finished."""
-    interrupted: bool
-    """Whether Ctrl-C or a callback ended the run."""
-    num_trajectories: int
-    """Trajectories, positive and negative, when discovery finished; all of them if it did not."""
-    num_positives: int
-    """Successes among them."""
-    env_steps: int
-    """Environment steps until then."""
-    success_rate: float
-    """Of the last episodes of the solve phase; NaN without one."""
-    history: list[Record]
-    """One record per update."""
-    trajectories: TrajectoryStore
-    """All finished episodes, the solve phase included."""
-    explorer: Explorer
-
-    @property
-    def learner(self) -> PPO | None:
-        """The policy and its training state; None if the explorer has none."""
-        return self.explorer.learner
-
-
 def discover(
     env: EnvLike,
     *,
     method: Literal["guided", "forward"] | MakeMethod = "guided",
-    fsm: FSM | None = None,
+    fsm: FSM | str | None = None,
+    success: Success = "auto",
     seed: int = 0,
     max_steps: int = 1_000_000,
     solve: bool = False,
@@ -135,9 +62,14 @@ def discover(
 ) -> Discovery:
     """Discover the hidden subgoals of an environment, their order and, given an FSM, their names.
 
-    env: a Task or its name; a gymnasium.Env or a factory of one whose episodes end with `info["success"]`.
+    env: a Task or its name; a gymnasium.Env, a factory of one, or its id ("FrozenLake-v1", "minigrid:MiniGrid-..."); a
+    vector environment of gymnasium. Observations may be Box, Discrete, MultiDiscrete, MultiBinary, Text, or Dict and
+    Tuple of them; actions Discrete, MultiDiscrete or MultiBinary. A factory or id gives `config.num_envs` of them.
     method: "guided" (ours), "forward" (the paper's), or a function that makes one for a `Setting`.
-    fsm: temporal dependencies of the subgoals' names; a Task brings its own.
+    fsm: temporal dependencies of the subgoals' names, as an FSM or a formula ("a;(b|c);d"); a Task brings its own.
+    success: how an episode's end says whether the task was done. "info": `info["success"]`; "is_success":
+    `info["is_success"]`; "reward": the last reward is positive; or a function from an `EpisodeEnd` to True or False.
+    "auto": the one of both keys that the info has.
     max_steps: budget of environment steps for exploration and solve phase together.
     solve: go on after the discovery until the policy completes the task.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
@@ -148,10 +80,12 @@ def discover(
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved.
     """
     config = config or LSTOCConfig()
+    fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
     _check(config, fsm, seed, max_steps, callbacks)
-    problem = _problem(env)
+    check_success(success)
+    problem = named_environment(env) if isinstance(env, str) else env
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    world = _vector_env(problem, config.num_envs, seed)
+    world = vector_of_ids(problem, config.num_envs, seed=seed, success=success)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
     finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast, discount))
     scout = _chosen("explorer", explorer, EXPLORERS)(world, config, seed)
@@ -159,6 +93,7 @@ def discover(
     journal, saved = Journal(), None
     if checkpoint is not None:
         told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": int(seed)}
+        told |= {} if success == "auto" else {"success": _name(success, success)}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 
@@ -203,45 +138,13 @@ def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, call
     if not isinstance(config, LSTOCConfig):
         raise TypeError(f"config is {config!r}: give an LSTOCConfig")
     if fsm is not None and not isinstance(fsm, FSM):
-        raise TypeError(f"fsm is {fsm!r}: give an FSM, as from parse('a;b').fsm()")
+        raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
     if seed < 0:
         raise ValueError(f"seed is {seed}: give a number that is not negative")
     if max_steps < 1:
         raise ValueError(f"max_steps is {max_steps}: give at least 1")
     if callable(callbacks):
         raise TypeError("callbacks is a function: give a list of them, callbacks=[...]")
-
-
-def _problem(env: EnvLike) -> Any:
-    """The task of that name; anything else as it is."""
-    if not isinstance(env, str):
-        return env
-    from lstoc_core.worlds.tasks import TASKS  # imported here: only a task's name needs the worlds
-
-    return TASKS[env]
-
-
-def _vector_env(env: Any, num_envs: int, seed: int) -> IdVectorEnv:
-    """A vector environment of observation ids, made from whatever was given."""
-    if isinstance(env, Problem):
-        return env.vector_env(num_envs, seed=seed)
-    if isinstance(env, gymnasium.Env):
-        return InternedVectorEnv([env], seed=seed)
-    if isinstance(env, VectorEnv):
-        return _of_ids(env)
-    if callable(env):
-        return InternedVectorEnv([env] * num_envs, seed=seed)
-    raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, or a factory of one")
-
-
-def _of_ids(env: VectorEnv[Any, Any, Any]) -> IdVectorEnv:
-    """The environment, if it gives observation ids."""
-    if not isinstance(env, IdVectorEnv) or not isinstance(env.single_observation_space, spaces.Discrete):
-        raise TypeError(
-            f"{env!r} does not give observation ids: give a factory of its single environment, "
-            "or InternedVectorEnv([factory] * n)"
-        )
-    return env
 
 
 def _chosen(what: str, given: Any, known: Mapping[str, Any]) -> Any:
@@ -298,14 +201,15 @@ def _result(
     number = {key: index for index, key in enumerate(method.key_states)}
     sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
     counts = journal.stopped or Counts.of(explorer)
-    observations = explorer.env.observations
+    observations, learner = explorer.env.observations, explorer.learner
     return Discovery(
         method=name,
         seed=seed,
         sequences=sequences,
         key_states=tuple(KeyState(index, observations[key].copy(), key) for key, index in number.items()),
         tree=method.tree,
-        labeling=_labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
+        fsm=fsm,
+        labeling=labeling_of(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
         finished=method.finished,
         missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives),
         interrupted=interrupted,
@@ -315,23 +219,10 @@ def _result(
         success_rate=explorer.success_rate,
         history=journal.history,
         trajectories=explorer.trajectories,
+        observations=observations,
+        policy=Predictor.of(learner.policy, explorer.env, seed=seed) if learner is not None else None,
         explorer=explorer,
     )
-
-
-def _labeling(
-    sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
-) -> Labeling | None:
-    """Names of the key states: the method's assignment, certified, or else the integer program's; None if none fit."""
-    try:
-        if names is not None:
-            return certify(sequences, fsm, {number[key]: symbol for symbol, key in names.items()})
-    except ValueError:  # some key states carry no name, or there are too many mappings
-        pass
-    try:
-        return label(sequences, fsm)
-    except LabelingError:
-        return None
 
 
 def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int) -> Missing:

@@ -1,10 +1,14 @@
-"""Scoring: a discovery compared with the truth, which only the task knows."""
+"""Scoring: a discovery compared with the truth, which only the task, or the user, knows."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from lstoc_core.loop import Discovery
+from lstoc_core.logic import parse
+from lstoc_core.result import Discovery, KeyState
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
@@ -21,12 +25,53 @@ class Score:
     """Every key state of the discovered sequences has its true name."""
 
 
-def score(discovery: Discovery, task: Task | str) -> Score:
-    """Compare a discovery with the task's truth.
+Place = ArrayLike | Callable[[NDArray[Any]], bool]
+"""Where a subgoal is: its observation, or a function that says whether an observation is there."""
 
-    A key state counts as the place with the nearest observation, so noise in observations does no harm.
+
+def score(
+    discovery: Discovery,
+    truth: Task | str | Mapping[str, Place],
+    sequences: str | Iterable[Sequence[str]] | None = None,
+) -> Score:
+    """Compare a discovery with the truth.
+
+    truth: a Task or its name. Or, for an environment of one's own, the name of each subgoal with its observation, as in
+    `KeyState.observation`, or with a function from such an observation to True or False.
+    sequences: with such names, a formula, or the satisfying sequences; a Task knows its own.
+
+    score(d, {"key": has_key, "door": at_door}, "key;door")
     """
-    task = TASKS[task] if isinstance(task, str) else task
+    if isinstance(truth, Mapping):
+        if sequences is None:
+            raise ValueError("sequences are missing: give a formula over the names, or a list of sequences of names")
+        words = parse(sequences).minimal_sequences() if isinstance(sequences, str) else sequences
+        wanted = {tuple(word) for word in words}
+        if not any(wanted):
+            raise ValueError("there are no sequences to compare with: give at least one, of at least one name")
+        if unplaced := sorted({name for word in wanted for name in word} - set(truth)):
+            raise ValueError(f"the sequences name {unplaced}, the truth does not: say where they are")
+        found = {state.index: _name(state, truth) for state in discovery.key_states}
+        return _compared(discovery, found, wanted)
+    if sequences is not None:
+        raise ValueError("a Task knows its own sequences: leave them out")
+    return _against_task(discovery, TASKS[truth] if isinstance(truth, str) else truth)
+
+
+def _name(state: KeyState, truth: Mapping[str, Place]) -> str | None:
+    """The name of the subgoal that a key state is; None if it is none."""
+    names = [
+        name
+        for name, place in truth.items()
+        if (place(state.observation) if callable(place) else np.array_equal(place, state.observation))
+    ]
+    if len(names) > 1:
+        raise ValueError(f"key state {state.index} is {' and '.join(names)} at once: make the truth tell them apart")
+    return names[0] if names else None
+
+
+def _against_task(discovery: Discovery, task: Task) -> Score:
+    """A key state counts as the place with the nearest observation, so noise in observations does no harm."""
     world = compile_world(task)
     places = {world.observation_of_symbol(symbol): symbol for sequence in task.sequences for symbol in sequence}
     table = world.observations.reshape(len(world.observations), -1).astype(np.int16)
@@ -34,10 +79,16 @@ def score(discovery: Discovery, task: Task | str) -> Score:
     for state in discovery.key_states:
         nearest = np.abs(table - state.observation.reshape(-1).astype(np.int16)).sum(1, dtype=np.int64).argmin()
         found[state.index] = places.get(int(nearest))
+    return _compared(discovery, found, set(task.sequences))
+
+
+def _compared(discovery: Discovery, found: Mapping[int, str | None], wanted: set[tuple[str, ...]]) -> Score:
+    """found: key state -> its true name. wanted: the true sequences."""
+    places = {name for word in wanted for name in word}
     named = discovery.labeling.mapping if discovery.labeling is not None else {}
     used = {key for sequence in discovery.sequences for key in sequence}
     return Score(
-        exact={tuple(found[key] for key in sequence) for sequence in discovery.sequences} == set(task.sequences),
-        found=len(set(places.values()) & set(found.values())) / len(places),
+        exact={tuple(found[key] for key in sequence) for sequence in discovery.sequences} == wanted,
+        found=len(places & set(found.values())) / len(places),
         labels_correct=bool(used) and all(found[key] is not None and named.get(key) == found[key] for key in used),
     )

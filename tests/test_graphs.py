@@ -39,7 +39,7 @@ def layered_graphs(draw):
 @given(layered_graphs())
 def test_layout_keeps_layers_and_distances_and_leads_edges_round_nodes(graph):
     edges, layer = graph
-    position, routes = graphs._layout(edges, layer)
+    position, routes = graphs.layout(edges, layer)
     for node, (x, _) in position.items():
         assert x == layer[node]
     points = {*position.items()} | {((edge, x), (x, y)) for edge in edges for x, y in routes[edge][1:-1]}
@@ -53,14 +53,14 @@ def test_layout_keeps_layers_and_distances_and_leads_edges_round_nodes(graph):
 
 def test_a_diamond_is_symmetric_and_free_of_crossings():
     edges = [("s", "b"), ("s", "a"), ("a", "t"), ("b", "t"), ("s", "t")]
-    position, routes = graphs._layout(edges, {"s": 0, "b": 1, "a": 1, "t": 2})
+    position, routes = graphs.layout(edges, {"s": 0, "b": 1, "a": 1, "t": 2})
     heights = [position["a"][1], position["b"][1], routes["s", "t"][1][1]]
     assert np.mean(heights) == pytest.approx(position["s"][1], abs=1e-3)
     assert position["s"][1] == pytest.approx(position["t"][1], abs=1e-3)
 
 
 def test_crossing_edges_are_untangled():
-    position, _ = graphs._layout([(0, "x"), (1, "y"), (2, "z")], {0: 0, 1: 0, 2: 0, "z": 1, "y": 1, "x": 1})
+    position, _ = graphs.layout([(0, "x"), (1, "y"), (2, "z")], {0: 0, 1: 0, 2: 0, "z": 1, "y": 1, "x": 1})
     assert [position[name][1] for name in "xyz"] == pytest.approx([position[index][1] for index in range(3)], abs=1e-3)
 
 
@@ -80,9 +80,9 @@ def test_machines_and_trees_are_drawn_without_crossings(formula):
     fsm, words = lstoc.parse(formula).fsm(), lstoc.parse(formula).minimal_sequences()
     nodes = dict.fromkeys(word[:length] for word in words for length in range(len(word) + 1))
     edges = list(dict.fromkeys((source, target) for source, _, target in fsm.edges))
-    _, routes = graphs._layout(edges, fsm.layer)
+    _, routes = graphs.layout(edges, fsm.layer)
     assert crossings(routes) == 0
-    _, routes = graphs._layout([(node[:-1], node) for node in nodes if node], {node: len(node) for node in nodes})
+    _, routes = graphs.layout([(node[:-1], node) for node in nodes if node], {node: len(node) for node in nodes})
     assert crossings(routes) == 0
 
 
@@ -92,7 +92,7 @@ def test_crossings_are_counted():
 
 def test_branches_of_different_lengths_are_straight():
     nodes = ["", "a", "ab", "abc", "x"]
-    position, _ = graphs._layout([(node[:-1], node) for node in nodes[1:]], {node: len(node) for node in nodes})
+    position, _ = graphs.layout([(node[:-1], node) for node in nodes[1:]], {node: len(node) for node in nodes})
     assert position["a"][1] == position["ab"][1] == position["abc"][1] == -position["x"][1] == graphs.ROW / 2
     assert position[""][1] == 0
 

@@ -106,7 +106,7 @@ def test_what_an_environment_must_offer_is_said():
         env.step([0])
     with pytest.raises(KeyError, match="environment 0 ended an episode without info"):
         env.step([0])
-    with pytest.raises(TypeError, match="only Discrete actions"):
+    with pytest.raises(TypeError, match="choose n actions"):
         InternedVectorEnv([lambda: gymnasium.make("Pendulum-v1")])
     single = make_env(task="letter-1")
     assert isinstance(single, GridEnv)
@@ -162,7 +162,7 @@ def test_processes_play_exactly_as_environments_in_turn():
 def test_processes_say_what_is_wrong():
     with pytest.raises(TypeError, match="give factories"):
         InternedVectorEnv([Counter()], asynchronous=True)
-    with pytest.raises(TypeError, match="only Discrete actions"):
+    with pytest.raises(TypeError, match="choose n actions"):
         InternedVectorEnv([lambda: gymnasium.make("Pendulum-v1")], asynchronous=True)
     env = InternedVectorEnv([lambda: Unlabelled(Counter(1))], asynchronous=True)
     env.reset()

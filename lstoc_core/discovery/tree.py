@@ -125,6 +125,18 @@ class SubgoalTree:
             return f"a node has {degree} children, more than the FSM's largest degree, {fsm.max_degree}"
         return None
 
+    def fsm(self, names: Mapping[int, str] | None = None) -> FSM:
+        """The machine that accepts what contains one of the satisfying sequences; its states are the nodes.
+
+        names: of key states; unnamed ones are s0, s1, ...
+        """
+        given = {key: f"s{key}" for key in self.keys if key >= 0} | dict(names or {})
+        if len({given[key] for key in self.keys if key >= 0}) < len({key for key in self.keys if key >= 0}):
+            raise ValueError(f"two key states have the same name: {given}")
+        edges = sorted((self.parents[node], given[self.keys[node]], node) for node in range(1, len(self)))
+        symbols = tuple(sorted({symbol for _, symbol, _ in edges}))
+        return FSM(tuple(range(len(self))), ROOT, frozenset(self.satisfying), tuple(edges), symbols)
+
     # -- showing and keeping ---------------------------------------------------------------------------------------
 
     def draw(self, ax: "Axes | None" = None, labels: Mapping[int, str] | Sequence[str] | None = None) -> "Axes":

@@ -44,7 +44,7 @@ def draw_layered(
     node), dashed ones are unexplored. With ax None a figure of fitting size is made. Returns the axes.
     """
     edges = list(dict.fromkeys(edges))
-    position, routes = _layout(edges, layer)
+    position, routes = layout(edges, layer)
     points = np.array([*position.values(), *(point for route in routes.values() for point in route)])
     (left, bottom), (right, top) = points.min(axis=0), points.max(axis=0)
     if ax is None:
@@ -165,7 +165,7 @@ def _math(symbol: Any) -> str:
     return r"\mathit{" + symbol.replace("_", r"\_") + "}" if isinstance(symbol, str) else str(symbol)
 
 
-def _layout(
+def layout(
     edges: Sequence[tuple[Node, Node]], layer: Mapping[Node, int]
 ) -> tuple[dict[Node, tuple[float, float]], dict[tuple[Node, Node], list[tuple[float, float]]]]:
     """Places of the nodes, and for each edge the points it passes.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lstoc_core.extras import needed_for
+from lstoc_core.logic import export
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -271,6 +272,18 @@ class FSM:
             from lstoc_core.drawing.graphs import draw_fsm  # here: only who draws needs matplotlib
 
         return draw_fsm(self, ax, title)
+
+    def to_reward_machine(self, reward: float = 1) -> str:
+        """The text of a reward machine that pays `reward` for completing the task (see `export`)."""
+        return export.reward_machine(self, reward)
+
+    def to_hoa(self, name: str = "") -> str:
+        """The machine in the Hanoi omega-automata format (see `export`)."""
+        return export.hoa(self, name)
+
+    def to_dot(self, name: str = "") -> str:
+        """The machine for Graphviz."""
+        return export.dot(self, name)
 
 
 # --- identifiability --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.guided import Guided
+from lstoc_core.discovery.hypotheses import GuidedConfig, SlotScores
 from lstoc_core.discovery.method import DiscoveryMethod
 from lstoc_core.discovery.published.forward import Forward
 from lstoc_core.discovery.published.importance import GAMMA, scores
@@ -52,11 +53,14 @@ MakeMethod = Callable[[Setting], DiscoveryMethod]
 def make_guided(setting: Setting) -> Guided:
     """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories."""
     contrast = _LearnedContrast(setting) if setting.contrast == "learned" else None
-    config = setting.config.guided
-    if setting.fsm is None:  # nothing can prove the answer, so ask for more support
+    return guided_for(setting.fsm, setting.config.guided, contrast)
+
+
+def guided_for(fsm: FSM | None, config: GuidedConfig, contrast: SlotScores | None = None) -> Guided:
+    """The guided method, with or without an FSM."""
+    if fsm is None:  # nothing can prove the answer, so ask for more support
         return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrast)
-    config = replace(config, max_length=setting.fsm.longest_path)
-    return Guided(config, contrast, setting.fsm.minimal_sequences())
+    return Guided(replace(config, max_length=fsm.longest_path), contrast, fsm.minimal_sequences())
 
 
 def make_forward(setting: Setting) -> Forward:

@@ -207,7 +207,7 @@ def labeling_function(found: Discovery) -> LabelingFunction:
     """L, from the key states that a discovery has found and named, and everything else it has seen."""
     assert found.labeling is not None
     return LabelingFunction.learn(
-        found.explorer.env.observations,
+        found.observations,
         [key.observation_id for key in found.key_states],
         found.labeling.mapping,
         seen=found.trajectories.ids,

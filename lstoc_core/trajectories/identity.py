@@ -1,5 +1,6 @@
 """When two observations are the same state: here if their bytes are equal, in `representation` by a learned rule."""
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -67,12 +68,14 @@ class ExactIdentity:
 
     def ids(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         """Id of each observation [n, *shape] -> [n]; new ones enter the table in order of appearance."""
-        out = []
-        for observation in np.ascontiguousarray(observations):
-            number = self._ids.setdefault(observation.tobytes(), len(self._ids))
-            if number == len(self._table):
-                self._table.append(observation)
-            out.append(number)
+        rows, ids = np.ascontiguousarray(observations), self._ids
+        flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+        raw: list[bytes] = flat.view(np.dtype((np.void, flat.itemsize * flat.shape[1])))[:, 0].tolist()
+        out = [ids.setdefault(each, len(ids)) for each in raw]
+        if len(ids) > len(self._table):
+            for row, number in zip(rows, out, strict=True):
+                if number == len(self._table):
+                    self._table.append(row)
         return np.array(out, np.int64)
 
     def representation(self, count: int) -> None:

@@ -1,7 +1,8 @@
 """Any gymnasium environments under the library's id interface: observations get their ids as they appear.
 
-class MyEnv(gymnasium.Env): ...          # Box or Discrete observations, Discrete actions, info["success"]
-InternedVectorEnv([MyEnv] * 16)          # factories, or environments that exist already
+class MyEnv(gymnasium.Env): ...              # any spaces but continuous actions; info["success"] at the end
+InternedVectorEnv([MyEnv] * 16)              # factories, or environments that exist already
+InternedVectorEnv(SyncVectorEnv([MyEnv]))    # or a vector environment
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.trajectories.flat import FlatObservations, ListedActions
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
+from lstoc_core.trajectories.same_step import SameStepVectorEnv
+from lstoc_core.trajectories.success import EpisodeEnd, Success, check_success, succeeded
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 AnyEnv = gymnasium.Env[Any, Any]
@@ -30,33 +34,38 @@ EnvFactory = Callable[[], AnyEnv]
 class InternedVectorEnv(VectorEnv[Any, Any, Any]):
     """Any gymnasium environments as an `IdVectorEnv`.
 
-    envs: environments or factories of them, all with the same spaces. Discrete observations become one-hot rows.
+    envs: environments or factories of them, all with the same spaces; or a vector environment of gymnasium.
     identity: when two observations are the same state; by default when their bytes are equal.
     seed: environment i is seeded with seed + i at the first reset.
     asynchronous: each environment in a process of its own, for slow ones; envs must then be factories.
-    An episode must end (terminated or truncated) with `info["success"]`, True or False: the label of the paper.
+    success: how the label of an episode is read at its end (see `Success`).
+
+    Observations become arrays of one shape (see `FlatObservations`), actions numbers (see `ListedActions`).
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
 
     def __init__(
         self,
-        envs: Sequence[AnyEnv | EnvFactory],
+        envs: Sequence[AnyEnv | EnvFactory] | VectorEnv[Any, Any, Any],
         identity: Identity | None = None,
         *,
         seed: int | None = 0,
         asynchronous: bool = False,
+        success: Success = "auto",
     ) -> None:
-        if not len(envs):
-            raise ValueError("no environments: give at least one, or one factory")
+        check_success(success)
         self.identity: Identity = ExactIdentity() if identity is None else identity
-        self._vector = _in_processes(envs) if asynchronous else _in_turn(envs)
-        actions = self._vector.single_action_space
-        assert isinstance(actions, spaces.Discrete)  # `_Labelled` accepts no other
-        self.num_envs = len(envs)
-        self.num_actions = int(actions.n)
-        self._first_action = int(actions.start)
-        self._raw_space = self._vector.single_observation_space
+        self._vector: VectorEnv[Any, Any, Any]
+        if isinstance(envs, VectorEnv):
+            self._vector = given = SameStepVectorEnv(envs, success)
+            self.flat, self.listed = given.flat, given.listed
+        elif not len(envs):
+            raise ValueError("no environments: give at least one, or one factory")
+        else:
+            self._vector = _in_processes(envs, success) if asynchronous else _in_turn(envs, success)
+            self.flat, self.listed = self._vector.get_attr("spaces_given")[0]
+        self.num_envs, self.num_actions = self._vector.num_envs, len(self.listed)
         self.single_observation_space = spaces.Discrete(np.iinfo(np.int32).max)  # how many there are is not known
         self.single_action_space = spaces.Discrete(self.num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -70,9 +79,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         """The distinct observations so far, [N, ...]; grows at the end. No rows before the first reset."""
         if self._seen:
             return self.identity.observations
-        if isinstance(self._raw_space, spaces.Discrete):
-            return np.empty((0, int(self._raw_space.n)), np.uint8)
-        return np.empty((0, *(self._raw_space.shape or ())), self._raw_space.dtype)
+        return np.empty((0, *self.flat.box.shape), self.flat.box.dtype)
 
     def representation(self, count: int) -> NDArray[np.float32] | None:
         """o_θ of the first `count` observations [count, d], if the identity is a learned one; else None."""
@@ -96,7 +103,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             raise InvalidAction(f"actions of shape {chosen.shape}, {chosen.dtype}: give {self.num_envs} integers")
         if chosen.min() < 0 or chosen.max() >= self.num_actions:
             raise InvalidAction(f"actions from {chosen.min()} to {chosen.max()}: choose 0 to {self.num_actions - 1}")
-        observations, reward, terminated, truncated, info = self._vector.step(chosen + self._first_action)
+        observations, reward, terminated, truncated, info = self._vector.step(chosen)
         if "final_obs" not in info:  # no episode ended
             ids = final_ids = self._intern(observations)
             success = np.zeros(self.num_envs, np.bool_)
@@ -127,47 +134,39 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _intern(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         self._seen = True
-        if isinstance(self._raw_space, spaces.Discrete):
-            numbers = observations - self._raw_space.start
-            observations = (numbers[:, None] == np.arange(self._raw_space.n)).astype(np.uint8)
         return self.identity.ids(observations)
 
 
 class _Labelled(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Environment `index` with nothing in its info but the label at an episode's end, and observations as declared."""
+    """Environment `index` with flat observations, numbered actions, and no info but the label at an episode's end."""
 
-    def __init__(self, env: AnyEnv, index: int) -> None:
+    def __init__(self, env: AnyEnv, index: int, success: Success) -> None:
         super().__init__(env)
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise TypeError(f"actions are {env.action_space}: only Discrete actions are supported")
-        if not isinstance(env.observation_space, spaces.Box | spaces.Discrete):
-            raise TypeError(f"observations are {env.observation_space}: only Box and Discrete are supported")
-        self._index = index
-        self._shape, self._dtype = env.observation_space.shape, env.observation_space.dtype
+        self.spaces_given = FlatObservations(env.observation_space), ListedActions.of(env.action_space)
+        self._flat, self._listed = self.spaces_given
+        self.observation_space, self.action_space = self._flat.box, spaces.Discrete(len(self._listed))
+        self._index, self._success = index, success
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, _ = self.env.reset(seed=seed, options=options)
         return self._checked(observation), {}
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        observation = self._checked(observation)
+        given, reward, terminated, truncated, info = self.env.step(self._listed.rows[action])
+        observation = self._checked(given)
         if not (terminated or truncated):
             return observation, reward, False, False, {}
-        if "success" not in info:
-            raise KeyError(
-                f"environment {self._index} ended an episode without info['success']: the step() that ends an episode "
-                "must return info with 'success' True or False, saying whether the hidden task was done"
-            )
+        end = EpisodeEnd(given, float(reward), bool(terminated), bool(truncated), info)
+        label = succeeded(self._success, end, f"environment {self._index}")
         # a copy, since the environment may write its next observation into the same memory
-        return observation.copy(), reward, terminated, truncated, {"success": bool(info["success"])}
+        return observation.copy(), reward, terminated, truncated, {"success": label}
 
     def _checked(self, observation: Any) -> NDArray[Any]:
-        array = np.asarray(observation, self._dtype)
-        if array.shape != self._shape:
+        array = self._flat.row(observation)
+        if array.shape != self._flat.box.shape:
             raise ValueError(
                 f"environment {self._index} gave an observation of shape {array.shape}: its observation_space says "
-                f"{self._shape}; make them agree"
+                f"{self._flat.box.shape}; make them agree"
             )
         return array
 
@@ -182,21 +181,21 @@ class _Processes(AsyncVectorEnv):
         return _Processes(self.env_fns)
 
 
-def _in_processes(envs: Sequence[AnyEnv | EnvFactory]) -> _Processes:
+def _in_processes(envs: Sequence[AnyEnv | EnvFactory], success: Success) -> _Processes:
     """Asynchronous environments from factories."""
     factories = [env for env in envs if not isinstance(env, gymnasium.Env)]
     if len(factories) < len(envs):
         raise TypeError("asynchronous environments are made in processes of their own: give factories")
-    return _Processes([partial(_made, factory, i, os.getpid()) for i, factory in enumerate(factories)])
+    return _Processes([partial(_made, factory, i, success, os.getpid()) for i, factory in enumerate(factories)])
 
 
-def _made(factory: EnvFactory, index: int, parent: int) -> AnyEnv:
+def _made(factory: EnvFactory, index: int, success: Success, parent: int) -> AnyEnv:
     if os.getpid() != parent:  # a terminal sends Ctrl-C to all processes; only the parent is to answer it
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return _Labelled(factory(), index)
+    return _Labelled(factory(), index, success)
 
 
-def _in_turn(envs: Sequence[AnyEnv | EnvFactory]) -> SyncVectorEnv:
+def _in_turn(envs: Sequence[AnyEnv | EnvFactory], success: Success) -> SyncVectorEnv:
     """Environments in this process, stepped one after the other."""
     made = [env if isinstance(env, gymnasium.Env) else env() for env in envs]
     for env in made:
@@ -208,7 +207,7 @@ def _in_turn(envs: Sequence[AnyEnv | EnvFactory]) -> SyncVectorEnv:
     for i, env in enumerate(made):
         if (env.observation_space, env.action_space) != (first.observation_space, first.action_space):
             raise ValueError(f"environment {i} has other spaces than environment 0")
-    factories = [partial(_Labelled, env, i) for i, env in enumerate(made)]
+    factories = [partial(_Labelled, env, i, success) for i, env in enumerate(made)]
     return SyncVectorEnv(factories, copy=False, autoreset_mode=AutoresetMode.SAME_STEP)
 
 

@@ -1,7 +1,8 @@
 """Letter: letters on an open map.
 
-Map: 10×10 unless the task says otherwise. It wraps round: opposite edges are joined, unless `wrap=False`. Observation: the whole map, or with
-`view=5` the 5×5 cells round the agent, as a binary tensor with a plane per letter and one for the agent.
+Map: 10×10 unless the task says otherwise. It wraps round: opposite edges are joined, unless `wrap=False`. Observation:
+the whole map, or with `view=5` the 5×5 cells round the agent, as a binary tensor with a plane per letter and one for
+the agent.
 """
 
 import numpy as np

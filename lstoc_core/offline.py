@@ -1,0 +1,181 @@
+"""Discovery without a simulator: from episodes that were recorded elsewhere.
+
+    d = lstoc.learn(episodes, labels)                  # a list of arrays [T + 1, ...], and whether each was a success
+    d = lstoc.learn(episodes, labels, fsm="a;(b|c);d") # and the names of the subgoals
+    d = lstoc.learn(minari.load_dataset("..."), success="reward")
+
+An episode holds all observations, from the start observation to the final one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lstoc_core.discovery.hypotheses import GuidedConfig
+from lstoc_core.discovery.method import Missing, Need
+from lstoc_core.logic import FSM, parse
+from lstoc_core.result import Discovery, KeyState, labeling_of
+from lstoc_core.run.methods import guided_for
+from lstoc_core.trajectories.flat import FlatObservations
+from lstoc_core.trajectories.identity import ExactIdentity
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.success import EpisodeEnd, Success, check_success, succeeded
+
+
+@runtime_checkable
+class EpisodeDataset(Protocol):
+    """Recorded episodes, as in Minari: each has observations, rewards, terminations, truncations and infos."""
+
+    def iterate_episodes(self) -> Iterator[Any]: ...
+
+
+Trajectories = Sequence[ArrayLike] | TrajectoryStore | EpisodeDataset
+
+
+def learn(
+    trajectories: Trajectories,
+    labels: ArrayLike | None = None,
+    fsm: FSM | str | None = None,
+    *,
+    success: Success = "auto",
+    observations: NDArray[Any] | None = None,
+    config: GuidedConfig | None = None,
+    seed: int = 0,
+) -> Discovery:
+    """Discover hidden subgoals, their order and, given an FSM, their names, in recorded episodes.
+
+    trajectories: a list of arrays [T + 1, ...], one row per observation; a TrajectoryStore; or a Minari dataset.
+    labels: whether each episode completed the task. A TrajectoryStore brings its own; those of a dataset are read by
+    the rule `success` (see `discover`) unless they are given.
+    observations: of a TrajectoryStore, the table of its ids, for `key_states`. None: the ids themselves.
+    config: of the guided method. Set `prompt=False` if episodes may go on after a success.
+
+    With an FSM, it has finished if exactly one answer is consistent with every episode. Without one, if its sequences
+    are decided, explain every success, and come out of a random half of the episodes, too; `seed` draws it.
+    """
+    fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
+    if fsm is not None and not isinstance(fsm, FSM):
+        raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
+    check_success(success)
+    store, table = _given(trajectories, labels, success, observations)
+    method = guided_for(fsm, config or GuidedConfig())
+    if store.labels.any() and not store.labels.all():
+        if fsm is None:
+            half = np.random.default_rng(seed).permutation(len(store))[: len(store) // 2]
+            method.advance(store.select(half))
+        method.advance(store)
+    number = {key: index for index, key in enumerate(method.key_states)}
+    sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
+    return Discovery(
+        method="guided",
+        seed=seed,
+        sequences=sequences,
+        key_states=tuple(KeyState(index, np.array(table[key]), key) for key, index in number.items()),
+        tree=method.tree,
+        fsm=fsm,
+        labeling=labeling_of(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
+        finished=method.finished,
+        missing=Missing() if method.finished else _shortfall(store, method.missing),
+        interrupted=False,
+        num_trajectories=len(store),
+        num_positives=len(store.positives),
+        env_steps=store.num_steps,
+        success_rate=float("nan"),
+        history=[],
+        trajectories=store,
+        observations=table,
+        policy=None,
+        explorer=None,
+    )
+
+
+def _given(
+    trajectories: Trajectories, labels: ArrayLike | None, success: Success, observations: NDArray[Any] | None
+) -> tuple[TrajectoryStore, NDArray[Any]]:
+    """The trajectories as ids, and the table of their observations."""
+    if isinstance(trajectories, TrajectoryStore):
+        if labels is not None:
+            raise ValueError("a TrajectoryStore has its own labels: leave labels out")
+        table = np.arange(trajectories.num_ids) if observations is None else np.asarray(observations)
+        if len(table) < trajectories.num_ids:
+            raise ValueError(f"{len(table)} observations for {trajectories.num_ids} ids: give one row for each id")
+        return trajectories, table
+    if observations is not None:
+        raise ValueError("observations is the table of a TrajectoryStore: these trajectories hold their own")
+    if isinstance(trajectories, EpisodeDataset):
+        rows, read = _of_dataset(trajectories, None if labels is not None else success)
+    else:
+        if labels is None:
+            raise ValueError(
+                "labels are missing: give True or False for each trajectory, whether it completed the task"
+            )
+        rows, read = [np.asarray(episode) for episode in trajectories], []
+    return _interned(rows, _booleans(read if labels is None else labels, len(rows)))
+
+
+def _interned(episodes: Sequence[NDArray[Any]], labels: NDArray[np.bool_]) -> tuple[TrajectoryStore, NDArray[Any]]:
+    if not len(episodes):
+        raise ValueError("no trajectories: give at least one success and one failure")
+    first = episodes[0]
+    for i, episode in enumerate(episodes):
+        if episode.dtype.kind not in "biuf" or episode.ndim < 1 or not len(episode):
+            raise ValueError(f"trajectory {i} is {episode!r}: give an array with one row of numbers per observation")
+        if episode.shape[1:] != first.shape[1:]:
+            raise ValueError(
+                f"trajectory {i} has observations of shape {episode.shape[1:]}, trajectory 0 of {first.shape[1:]}: "
+                "make them agree"
+            )
+    identity, dtype = ExactIdentity(), np.result_type(*{episode.dtype for episode in episodes})
+    store = TrajectoryStore()
+    store.append([identity.ids(episode.astype(dtype, copy=False)) for episode in episodes], None, labels)
+    return store, identity.observations
+
+
+def _of_dataset(dataset: EpisodeDataset, success: Success | None) -> tuple[list[NDArray[Any]], list[bool]]:
+    """The observations of each episode, flat if they are composed, and the labels by the rule, if there is one."""
+    episodes, labels = [], []
+    flat = None
+    for i, episode in enumerate(dataset.iterate_episodes()):
+        seen, steps = episode.observations, len(episode.rewards)
+        if isinstance(seen, dict | tuple):
+            flat = flat or FlatObservations(dataset.observation_space)  # type: ignore[attr-defined]
+            seen = flat.rows(seen, steps + 1)
+        episodes.append(np.asarray(seen))
+        if success is not None:
+            end = EpisodeEnd(
+                observation=episodes[-1][-1],
+                reward=float(episode.rewards[-1]),
+                terminated=bool(episode.terminations[-1]),
+                truncated=bool(episode.truncations[-1]),
+                info=_last(getattr(episode, "infos", None) or {}),
+            )
+            labels.append(succeeded(success, end, f"episode {i}"))
+    return episodes, labels
+
+
+def _last(infos: dict[str, Any]) -> dict[str, Any]:
+    """The last of stacked infos."""
+    return {key: _last(value) if isinstance(value, dict) else value[-1] for key, value in infos.items() if len(value)}
+
+
+def _booleans(labels: ArrayLike | Iterable[bool], count: int) -> NDArray[np.bool_]:
+    given = np.asarray(labels)
+    if given.shape != (count,):
+        raise ValueError(f"labels of shape {given.shape} for {count} trajectories: give one for each")
+    wrong = given[~np.isin(given, (0, 1))] if given.dtype.kind in "biuf" else given
+    if len(wrong):
+        raise TypeError(f"a label is {wrong[0]!r}: give True or False (1 or 0) for each trajectory")
+    return given.astype(np.bool_)
+
+
+def _shortfall(store: TrajectoryStore, missing: Missing) -> Missing:
+    """What was given, and why it does not suffice."""
+    positives = len(store.positives)
+    needs = missing.needs
+    if not positives:
+        needs = (Need("nothing to learn from; give episodes that complete the task, too, or check the labels"),)
+    elif positives == len(store):
+        needs = (Need("without failures there is nothing to contrast"),)
+    return Missing(needs, seen=f"{positives} successes in {len(store)} trajectories of {store.num_steps} steps")

@@ -1,0 +1,271 @@
+"""What a run learned, and what can be done with it: keep it, act by it, draw it, hand it to other programs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lstoc_core.discovery.method import Missing, nested_tuples
+from lstoc_core.discovery.tree import SubgoalTree
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.extras import needed_for
+from lstoc_core.labeling import Labeling, LabelingError, certify, label
+from lstoc_core.logic.fsm import FSM
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.policies.predictor import Predictor
+from lstoc_core.run.environments import EnvLike
+from lstoc_core.run.journal import Record
+from lstoc_core.run.rollout import Rollout, rollouts
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.success import Success
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+TRIES = 10
+"""Most episodes that are played for an animation."""
+FORMAT = 1
+"""Version of the files that `Discovery.save` writes."""
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """A discovered key state: its index in Ŝ_K and what the agent saw there."""
+
+    index: int
+    observation: NDArray[Any]
+    observation_id: int
+
+
+@dataclass
+class Discovery:
+    """What a run learned, and how."""
+
+    method: str
+    seed: int
+    sequences: tuple[tuple[int, ...], ...]
+    """P_S: satisfying sequences of key-state indices."""
+    key_states: tuple[KeyState, ...]
+    """Ŝ_K, in order of discovery."""
+    tree: SubgoalTree
+    fsm: FSM | None
+    """Temporal dependencies of the names, as given."""
+    labeling: Labeling | None
+    """Names of the key states; None without an FSM, before the method has finished, or if its sequences do not fit."""
+    finished: bool
+    """Whether the method finished within the budget. For "guided" with an FSM and exact labels: whether exactly one
+    assignment of its symbols to states is consistent with every episode's outcome."""
+    missing: Missing
+    """What the method still needed; empty if it finished."""
+    interrupted: bool
+    """Whether Ctrl-C or a callback ended the run."""
+    num_trajectories: int
+    """Trajectories, positive and negative, when discovery finished; all of them if it did not."""
+    num_positives: int
+    """Successes among them."""
+    env_steps: int
+    """Environment steps until then."""
+    success_rate: float
+    """Of the last episodes of the solve phase; NaN without one."""
+    history: list[Record]
+    """One record per update."""
+    trajectories: TrajectoryStore
+    """All finished episodes, the solve phase included."""
+    observations: NDArray[Any]
+    """The distinct observations [N, ...]: row i is what the trajectories call i."""
+    policy: Predictor | None
+    """What the run has learned to do: with `solve`, to complete the task. None if nothing was trained."""
+    explorer: Explorer | None
+    """What collected the trajectories; None if they were given, or the result was loaded."""
+
+    @property
+    def learner(self) -> PPO | None:
+        """The policy and its training state; None if there is none."""
+        return self.explorer.learner if self.explorer is not None else None
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Key state -> its name, or s0, s1, ... where it has none."""
+        known = self.labeling.mapping if self.labeling is not None else {}
+        return {key.index: known.get(key.index, f"s{key.index}") for key in self.key_states}
+
+    # --- acting ---
+
+    def rollout(
+        self,
+        env: EnvLike,
+        episodes: int = 1,
+        *,
+        success: Success = "auto",
+        deterministic: bool = False,
+        seed: int | None = None,
+    ) -> list[Rollout]:
+        """Let the policy play episodes in an environment: a Task, a gymnasium.Env, its id, or a factory of one.
+
+        success: how their labels are read. seed: of the first episode. deterministic: always the most probable action.
+        The policy was trained to draw its actions, and may get stuck if it does not.
+        """
+        policy = self._acting()
+        return [*rollouts(policy, env, episodes, success=success, deterministic=deterministic, seed=seed)]
+
+    def _acting(self) -> Predictor:
+        if self.policy is None:
+            raise ValueError("there is no policy to act by: the trajectories were given, or the explorer trained none")
+        return self.policy
+
+    # --- other programs ---
+
+    def machine(self) -> FSM:
+        """The discovered sequences as a machine over the names of the key states."""
+        if not self.sequences:
+            raise ValueError(f"no sequence was discovered, so there is no machine: {self.missing}")
+        return SubgoalTree.from_sequences(self.sequences).fsm(self.names)
+
+    def to_reward_machine(self, reward: float = 1) -> str:
+        """The discovered task as a reward machine, in the text format of the reward-machine repositories."""
+        return self.machine().to_reward_machine(reward)
+
+    # --- pictures ---
+
+    def draw(self, ax: Axes | None = None) -> Axes:
+        """Draw the tree, each node with a picture of what the agent saw there."""
+        with needed_for("drawing a discovery", extra="study"):
+            from lstoc_core.drawing.episodes import draw_pictured_tree  # imported here: only drawing needs matplotlib
+
+        return draw_pictured_tree(self, ax)
+
+    def animate(
+        self, path: str | os.PathLike[str], env: EnvLike | None = None, *, success: Success = "auto", fps: int = 6
+    ) -> Path:
+        """Write a GIF or MP4 of an episode that completes the task, with the tree beside it and the progress marked.
+
+        env: where the policy plays until it succeeds, at most TRIES episodes; shown as the environment renders RGB
+        arrays, or else as observations. None: the last success among the trajectories is shown. success: how labels are
+        read in `env`. MP4 needs ffmpeg.
+        """
+        with needed_for("an animation", extra="study"):
+            from lstoc_core.drawing.episodes import animate  # imported here: only drawing needs matplotlib
+
+        played = None
+        for played in rollouts(self._acting(), env, TRIES, success=success) if env is not None else ():
+            if played.success:
+                break
+        return animate(self, Path(path), played, fps=fps)
+
+    # --- files ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything but the explorer to one file, a zip of JSON, npz and weights; `load` reads it back.
+
+        Nothing in it is pickled but the tensors of torch, which are read with `weights_only`.
+        """
+        arrays, weights = io.BytesIO(), io.BytesIO()
+        np.savez_compressed(
+            arrays,
+            ids=self.trajectories.ids,
+            lengths=self.trajectories.lengths,
+            labels=self.trajectories.labels,
+            observations=self.observations,
+            key_states=np.stack([key.observation for key in self.key_states]) if self.key_states else np.empty(0),
+        )
+        if self.policy is not None:
+            torch.save(self.policy.network.state_dict(), weights)
+        temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
+        with zipfile.ZipFile(temporary, "w") as file:
+            file.writestr("discovery.json", json.dumps(self._facts(), indent=1))
+            file.writestr("arrays.npz", arrays.getvalue())
+            if self.policy is not None:
+                file.writestr("weights.pt", weights.getvalue())
+        temporary.replace(path)
+
+    def _facts(self) -> dict[str, Any]:
+        """All that is not an array, in JSON types."""
+        plain = ("method", "seed", "sequences", "finished", "interrupted", "num_trajectories", "num_positives")
+        labeling, fsm = self.labeling, self.fsm
+        return {
+            "format": FORMAT,
+            **{name: getattr(self, name) for name in (*plain, "env_steps", "success_rate", "history")},
+            "key_ids": [key.observation_id for key in self.key_states],
+            "tree": self.tree.to_json(),
+            "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
+            "labeling": {**vars_of(labeling), "mappings": [list(names.items()) for names in labeling.mappings]}
+            if labeling is not None
+            else None,
+            "missing": {"needs": self.missing.to_json(), "seen": self.missing.seen},
+            "policy": self.policy.to_json() if self.policy is not None else None,
+        }
+
+
+def vars_of(labeling: Labeling) -> dict[str, Any]:
+    """The fields of a labeling but its mappings."""
+    return {name: getattr(labeling, name) for name in ("keys", "symbols", "complete", "unlearnable")}
+
+
+def load(path: str | os.PathLike[str]) -> Discovery:
+    """Read what `Discovery.save` wrote."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            facts = json.loads(file.read("discovery.json"))
+            arrays = dict(np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False))
+            told = facts["policy"]
+            weights = torch.load(io.BytesIO(file.read("weights.pt")), weights_only=True) if told else None
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise ValueError(f"{path} was not written by Discovery.save ({error})") from error
+    if facts["format"] != FORMAT:
+        raise ValueError(f"{path} has format {facts['format']}, this version reads {FORMAT}: use the one that wrote it")
+    store = TrajectoryStore()
+    store.append_flat(arrays["ids"], arrays["lengths"], arrays["labels"])
+    plain = ("method", "seed", "finished", "interrupted", "num_trajectories", "num_positives", "env_steps")
+    return Discovery(
+        **{name: facts[name] for name in (*plain, "success_rate")},
+        sequences=nested_tuples(facts["sequences"]),
+        key_states=tuple(
+            KeyState(index, np.asarray(observation), key)
+            for index, (key, observation) in enumerate(zip(facts["key_ids"], arrays["key_states"], strict=True))
+        ),
+        tree=SubgoalTree.from_json(facts["tree"]),
+        fsm=_fsm(facts["fsm"]) if facts["fsm"] else None,
+        labeling=_read_labeling(facts["labeling"]) if facts["labeling"] else None,
+        missing=replace(Missing.from_json(facts["missing"]["needs"]), seen=facts["missing"]["seen"]),
+        history=[cast(Record, {**each, "sequences": nested_tuples(each["sequences"])}) for each in facts["history"]],
+        trajectories=store,
+        observations=arrays["observations"],
+        policy=Predictor.from_json(told, weights, seed=facts["seed"]) if weights is not None else None,
+        explorer=None,
+    )
+
+
+def _fsm(told: Mapping[str, Any]) -> FSM:
+    parts = {name: nested_tuples(value) for name, value in told.items()}
+    return FSM(**{**parts, "accepting": frozenset(parts["accepting"])})
+
+
+def _read_labeling(told: Mapping[str, Any]) -> Labeling:
+    first, *others = ({int(key): str(name) for key, name in names} for names in told["mappings"])
+    parts = {name: nested_tuples(value) for name, value in told.items() if name != "mappings"}
+    return Labeling(mapping=first, alternatives=tuple(others), **parts)
+
+
+def labeling_of(
+    sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
+) -> Labeling | None:
+    """Names of the key states: the method's assignment, certified, or else the integer program's; None if none fit."""
+    try:
+        if names is not None:
+            return certify(sequences, fsm, {number[key]: symbol for symbol, key in names.items()})
+    except ValueError:  # some key states carry no name, or there are too many mappings
+        pass
+    try:
+        return label(sequences, fsm)
+    except LabelingError:
+        return None
