@@ -31,7 +31,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from lstoc_core import paths
-from lstoc_core.study.executors import with_dask, with_loky
+from lstoc_core.study.executors import cluster_address, processes, with_dask, with_loky
 from lstoc_core.study.provenance import code_key, commit, sha256, versions
 
 RUN_COLUMNS = ("experiment", "task", "method", "seed", "profile")
@@ -135,9 +135,10 @@ def compute(
         raise ValueError(f"each run may be asked for once; repeated: {', '.join(repeated)}")
     functions = function if isinstance(function, Mapping) else {spec.experiment: function for spec in specs}
     origins = {name: _origin(functions[name]) for name in dict.fromkeys(spec.experiment for spec in specs)}
-    scheduler = scheduler or os.environ.get("LSTOC_SCHEDULER")
-    workers = workers or int(os.environ.get("LSTOC_WORKERS") or 0) or os.cpu_count() or 1
+    scheduler, workers = cluster_address(scheduler), processes(workers)
     distributed = executor == "dask" or (executor is None and scheduler)
+    for experiment in origins:
+        paths.require_writable(directory(specs[0].profile) / experiment, "the directory of runs")
 
     pending = [
         spec for spec in specs if not _is_usable(spec, origins[spec.experiment]["code_sha256"], keep_stale=keep_stale)
@@ -311,7 +312,6 @@ def _stored(experiment: str, profile: str) -> list[Path]:
 
 def _is_usable(spec: RunSpec, code: str, *, keep_stale: bool) -> bool:
     """True for a finished run; one that is damaged or stale is moved aside first, to be redone."""
-    spec.data_path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in spec.data_path.parent.glob(f"{spec.data_path.stem}.*.partial-*"):
         leftover.unlink(missing_ok=True)
     now = state(spec, None if keep_stale else code)
