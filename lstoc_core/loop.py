@@ -10,8 +10,10 @@ task along the discovered sequences.
 """
 
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -22,6 +24,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from lstoc_core import __version__
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.tree import SubgoalTree
@@ -143,7 +146,7 @@ def discover(
     """
     config = config or LSTOCConfig()
     _check(config, fsm, seed, max_steps, callbacks)
-    problem = _problem(env)
+    problem, seed = _problem(env), operator.index(seed)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
     world = _vector_env(problem, config.num_envs, seed)
     finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast))
@@ -151,12 +154,16 @@ def discover(
     name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
-        told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": int(seed)}
+        told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": seed}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
-    with Interrupt() as interrupt, _bar(max_steps, scout, shown=progress) as bar:
+    with (
+        Interrupt() as interrupt,
+        _bar(max_steps, scout, shown=progress) as bar,
+        saved.kept(scout, finder, journal) if saved else nullcontext(),
+    ):
         while journal.phase in wanted and scout.env_steps < max_steps and not interrupt.requested:
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
@@ -179,8 +186,6 @@ def discover(
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
-    if saved is not None:
-        saved.save(scout, finder, journal)
     return _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
 
 
@@ -256,10 +261,23 @@ def _name(given: Any, made: object) -> str:
 
 def _key(problem: Any, world: IdVectorEnv, fsm: FSM | None, config: LSTOCConfig) -> dict[str, Any]:
     """What the run is about, in JSON types."""
-    shape = f"{world.num_envs} × observations of shape {world.observations.shape[1:]}, {world.num_actions} actions"
-    env = problem.fingerprint if isinstance(problem, Problem) else shape
-    restored: dict[str, Any] = json.loads(json.dumps({"env": env, "fsm": repr(fsm), **asdict(config)}))
+    table = world.observations
+    spaces = f"{world.num_envs} × {table.dtype} observations of shape {table.shape[1:]}, {world.num_actions} actions"
+    known = {"env": _identity(problem), "spaces": spaces, "fsm": repr(fsm), "version": __version__}
+    restored: dict[str, Any] = json.loads(json.dumps(known | asdict(config)))
     return restored
+
+
+def _identity(problem: Any) -> str:
+    """Which environment this is: its `fingerprint` if it has one, its id, or the name of its class or factory."""
+    fingerprint = getattr(problem, "fingerprint", None)
+    if isinstance(fingerprint, str):
+        return fingerprint
+    if isinstance(problem, gymnasium.Env | VectorEnv):
+        name = f"{type(problem.unwrapped).__module__}.{type(problem.unwrapped).__qualname__}"
+        return problem.spec.id if problem.spec else name
+    factory = getattr(problem, "func", problem)  # of a functools.partial
+    return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
 
 
 # --- what is shown and given back -------------------------------------------------------------------------------------
