@@ -125,7 +125,7 @@ class Checkpoint:
         state = self._newest_whole()
         if state is None:
             return None
-        saved = state["key"]
+        saved: Mapping[str, Any] = state["key"]
         if different := [
             f"{name}={saved.get(name)!r} instead of {self.key.get(name)!r}"
             for name in dict.fromkeys((*self.key, *saved))
@@ -150,7 +150,7 @@ class Checkpoint:
                 continue
             try:
                 found = self._read(self.directory / name)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 damage = damage or f"{name} is damaged or of another version ({error})"
                 continue
             if damage:

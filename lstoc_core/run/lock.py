@@ -1,8 +1,8 @@
 """One process at a time: a lock on a file, which the system releases when its holder ends, however it ends."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -33,12 +33,13 @@ def acquire(file: Path, *, within: float = 0.0) -> IO[str]:
 
 
 @contextmanager
-def locked(file: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock inside the context; `waiting` is called once if another process has it first."""
-    try:
-        stream = acquire(file)
-    except Locked:
-        waiting()
-        stream = acquire(file, within=float("inf"))
-    with stream:
+def locked(files: Iterable[Path], waiting: Callable[[Path], None]) -> Iterator[None]:
+    """Hold the locks inside the context; `waiting` is called for each that another process has first."""
+    with ExitStack() as stack:
+        for file in sorted(files):  # in one order everywhere, so that no two processes wait for each other
+            try:
+                stack.enter_context(acquire(file))
+            except Locked:
+                waiting(file)
+                stack.enter_context(acquire(file, within=float("inf")))
         yield

@@ -13,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import CancelledError, as_completed
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -22,6 +22,10 @@ Result = TypeVar("Result")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Environment of a process that computes: processes use the cores, and the number of threads changes last digits."""
 
+LOOK_EVERY = 5.0
+"""Seconds after which the workers of a cluster are counted again."""
+WAIT_FOR_WORKERS = 60.0
+"""Seconds that a cluster may be without a worker before its calls are given up."""
 CONNECT_WITHIN = 10
 """Seconds in which a scheduler must answer."""
 
@@ -118,19 +122,34 @@ def with_dask(
     with contextlib.ExitStack() as stack:
         if scheduler is None:
             cluster = distributed.LocalCluster(
-                n_workers=min(workers, len(items)), threads_per_worker=1, processes=True, dashboard_address=None
+                host="127.0.0.1",  # nobody else's calls: whoever reaches a scheduler can run code
+                n_workers=min(workers, len(items)),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
             )
             scheduler = stack.enter_context(cluster).scheduler_address
         client = stack.enter_context(_client(scheduler))
         _check_workers(client, scheduler, identity)
         jobs = {client.submit(call, item, pure=False): item for item in items}
-        for job in distributed.as_completed(jobs):
-            try:
-                result = job.result()
-            except distributed.KilledWorker:
-                result = lost(jobs[job], traceback.format_exc())
-            job.release()
-            yield result
+        last_seen = time.monotonic()
+        while jobs:
+            with contextlib.suppress(distributed.TimeoutError):
+                distributed.wait(list(jobs), timeout=LOOK_EVERY, return_when="FIRST_COMPLETED")
+            for job in [job for job in jobs if job.done()]:
+                item = jobs.pop(job)
+                try:
+                    result = job.result()
+                except (distributed.KilledWorker, CancelledError):
+                    result = lost(item, traceback.format_exc())
+                job.release()
+                yield result
+            if client.status == "running" and client.scheduler_info()["workers"]:
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > WAIT_FOR_WORKERS:
+                for item in jobs.values():
+                    yield lost(item, f"all workers of {scheduler} are gone: start some, and give the command again")
+                return
 
 
 def _client(scheduler: str) -> Any:
@@ -153,5 +172,5 @@ def _check_workers(client: Any, scheduler: str, identity: Callable[[], str] | No
         raise ExecutorError(f"each run needs a process of its own: start the workers of {scheduler} with --nthreads 1")
     if identity is not None and (other := set(client.run(identity).values()) - {identity()}):
         raise ExecutorError(
-            f"{len(other)} other versions of the code on the workers of {scheduler}: install this one there"
+            f"{len(other)} other versions of the code or its libraries on workers of {scheduler}: install these there"
         )
