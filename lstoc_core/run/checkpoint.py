@@ -42,6 +42,9 @@ class Checkpoint:
     key: Mapping[str, Any]
     _saved: float = field(default_factory=time.monotonic, init=False)
     _number: int = field(default=0, init=False)
+    """Of the newest whole state; 0 before there is one."""
+    _older: bool = field(default=False, init=False)
+    """Whether that state is under the name of the older one, the newer one being damaged."""
     _lock: IO[str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -104,11 +107,12 @@ class Checkpoint:
             os.fsync(file.fileno())
         newest, older = self.directory / NEWEST, self.directory / OLDER
         kept = {large}
-        if self._number:  # what is there now was saved or read by this run, and is whole
-            newest.replace(older)
+        if self._number:
+            if not self._older:
+                newest.replace(older)
             kept |= set(self.directory.glob(f"explorer-*-{self._number}.pt"))
         temporary.replace(newest)
-        self._number, self._saved = number, time.monotonic()
+        self._number, self._older, self._saved = number, False, time.monotonic()
         for old in (*self.directory.glob("explorer-*.pt"), *self.directory.glob("*.tmp")):
             if old not in kept:
                 old.unlink()
@@ -153,6 +157,7 @@ class Checkpoint:
             except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
                 damage = damage or f"{name} is damaged or of another version ({error})"
                 continue
+            self._older = name == OLDER
             if damage:
                 warnings.warn(f"{self.directory}: {damage}; going on from the state saved before it", stacklevel=4)
             return found
