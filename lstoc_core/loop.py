@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -24,7 +25,6 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from lstoc_core import __version__
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.tree import SubgoalTree
@@ -263,7 +263,7 @@ def _key(problem: Any, world: IdVectorEnv, fsm: FSM | None, config: LSTOCConfig)
     """What the run is about, in JSON types."""
     table = world.observations
     spaces = f"{world.num_envs} × {table.dtype} observations of shape {table.shape[1:]}, {world.num_actions} actions"
-    known = {"env": _identity(problem), "spaces": spaces, "fsm": repr(fsm), "version": __version__}
+    known = {"env": _identity(problem), "spaces": spaces, "fsm": repr(fsm), "version": version("lstoc-core")}
     restored: dict[str, Any] = json.loads(json.dumps(known | asdict(config)))
     return restored
 

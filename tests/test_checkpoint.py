@@ -193,7 +193,7 @@ def test_an_environment_is_known_by_its_fingerprint(tmp_path):
 
 def test_another_version_of_the_code_is_refused(tmp_path, monkeypatch):
     run(tiny("a"), max_steps=500, checkpoint=tmp_path)
-    monkeypatch.setattr(loop, "__version__", "99")
+    monkeypatch.setattr(loop, "version", lambda package: "99")
     with pytest.raises(ValueError, match=r"version=.* instead of '99'; name another directory, or delete this one"):
         run(tiny("a"), max_steps=500, checkpoint=tmp_path)
 
