@@ -5,13 +5,16 @@ command imports what it needs, and prints before it imports something slow.
 """
 
 import ast
+import contextlib
 import csv
 import json
 import math
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,6 +22,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction, arg
 
 from lstoc_core import paths
+from lstoc_core.study.executors import ONE_THREAD, ExecutorError
 from lstoc_core.suggestions import unknown
 
 app = tyro.extras.SubcommandApp()
@@ -51,6 +55,9 @@ def reproduce(
         os.environ["LSTOC_WORKERS"] = str(workers)
     if scheduler is not None:
         os.environ["LSTOC_SCHEDULER"] = scheduler
+    names = [name for name, _ in parameter]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise CommandError(f"parameter {repeated[0]!r} is given more than once: give it one value")
     try:
         results = driver.reproduce(profile, only, {name: _literal(value) for name, value in parameter})
     except driver.UsageError as error:
@@ -105,8 +112,9 @@ def run(
     except cache.RunsFailed as failure:
         print(failure, file=sys.stderr)
         code = 1
-    done = cache.manifests(entry.kind.name, profile).groupby(["task", "method"])
-    print(done.agg(seeds=("seed", "nunique"), seconds=("wall_time", "mean")).round(1).to_string())
+    with contextlib.suppress(FileNotFoundError):  # all failed, and there are none from before
+        done = cache.manifests(entry.kind.name, profile).groupby(["task", "method"])
+        print(done.agg(seeds=("seed", "nunique"), seconds=("wall_time", "mean")).round(1).to_string())
     print(f"{len(specs)} runs of {experiment} asked for; they are in {cache.directory(profile) / entry.kind.name}")
     if save:
         written = cache.promote(profile, entry.kind.name, replace=True)
@@ -140,9 +148,11 @@ def discover(
         checkpoint: A directory; the run is saved there every minute, and the same command goes on from it.
         progress: Show a progress bar.
     """
-    from lstoc_core.study.executors import ONE_THREAD
-
     chosen = _task(task)
+    if save is not None:
+        if save.is_dir():
+            raise CommandError(f"--save {save} is a directory: name a file in it, like {save / 'result.json'}")
+        paths.require_writable(save.parent, "the directory of --save,")
     os.environ.update(ONE_THREAD)  # before torch is imported
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
@@ -184,7 +194,6 @@ def discover(
             "missing": str(found.missing),
             **{name: getattr(found, name) for name in _SAVED},
         }
-        save.parent.mkdir(parents=True, exist_ok=True)
         save.write_text(json.dumps(_plain(result), indent=1, allow_nan=False) + "\n")
         print(f"  saved to {save}")
     if found.interrupted:
@@ -214,6 +223,11 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
         raise CommandError(f"a sequence is written as key-state indices, like '0 1 3': {error}") from error
     if not indices or not all(indices):
         raise CommandError("give at least one sequence, and no empty one, like: '0 1 3' '2 3'")
+    for sequence in indices:
+        if min(sequence) < 0:
+            raise CommandError(f"key state {min(sequence)} is negative: key states are numbered from 0")
+        if any(one == two for one, two in pairwise(sequence)):
+            raise CommandError(f"the sequence {_arrow(sequence)} visits a key state twice in a row: write it once")
     try:
         fsm = parse(formula).fsm()
     except FormulaError as error:
@@ -263,8 +277,11 @@ def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
         seed: Seed of the random walks.
     """
     file = paths.DATA / "tasks.csv"
+    if episodes < 1 or seed < 0:
+        raise CommandError(f"--episodes {episodes} --seed {seed}: give at least one episode and a seed from 0 on")
     if measure:
         paths.require_checkout("lstoc tasks --measure")
+        paths.require_writable(file.parent, "the directory")
         from lstoc_core.study.facts import task_table
 
         task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
@@ -285,15 +302,20 @@ def main(args: list[str] | None = None) -> None:
     try:
         code = app.cli(prog="lstoc", description=__doc__.partition("\n")[0], args=args)
         sys.stdout.flush()
-    except (CommandError, paths.NoCheckout) as error:
+    except (CommandError, ExecutorError, paths.NoCheckout, paths.NotWritable) as error:
         print(f"lstoc: {error}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        print("lstoc: interrupted", file=sys.stderr)
+        print("lstoc: interrupted", file=sys.stderr, flush=True)
+        if threading.active_count() > 1:  # the interpreter would wait for threads of notebooks
+            os._exit(130)
         code = 130
     except BrokenPipeError:  # whoever reads our output, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:  # a full disk, say, noticed only while writing; what was stored before stays
+        print(f"lstoc: {error}", file=sys.stderr)
+        code = 1
     sys.exit(code)
 
 

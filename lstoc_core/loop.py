@@ -10,9 +10,12 @@ task along the discovered sequences.
 """
 
 import json
+import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +30,7 @@ from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
 from lstoc_core.result import Discovery, KeyState, labeling_of
 from lstoc_core.run.checkpoint import Checkpoint
-from lstoc_core.run.environments import EnvLike, Problem, named_environment, vector_of_ids
+from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
@@ -83,7 +86,7 @@ def discover(
     fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
     _check(config, fsm, seed, max_steps, callbacks)
     check_success(success)
-    problem = named_environment(env) if isinstance(env, str) else env
+    problem, seed = named_environment(env) if isinstance(env, str) else env, operator.index(seed)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
     world = vector_of_ids(problem, config.num_envs, seed=seed, success=success)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
@@ -92,13 +95,17 @@ def discover(
     name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
-        told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": int(seed)}
+        told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": seed}
         told |= {} if success == "auto" else {"success": _name(success, success)}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
-    with Interrupt() as interrupt, _bar(max_steps, scout, shown=progress) as bar:
+    with (
+        Interrupt() as interrupt,
+        _bar(max_steps, scout, shown=progress) as bar,
+        saved.kept(scout, finder, journal) if saved else nullcontext(),
+    ):
         while journal.phase in wanted and scout.env_steps < max_steps and not interrupt.requested:
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
@@ -121,8 +128,6 @@ def discover(
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
-    if saved is not None:
-        saved.save(scout, finder, journal)
     return _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
 
 
@@ -166,9 +171,10 @@ def _name(given: Any, made: object) -> str:
 
 def _key(problem: Any, world: IdVectorEnv, fsm: FSM | None, config: LSTOCConfig) -> dict[str, Any]:
     """What the run is about, in JSON types."""
-    shape = f"{world.num_envs} × observations of shape {world.observations.shape[1:]}, {world.num_actions} actions"
-    env = problem.fingerprint if isinstance(problem, Problem) else shape
-    restored: dict[str, Any] = json.loads(json.dumps({"env": env, "fsm": repr(fsm), **asdict(config)}))
+    table = world.observations
+    spaces = f"{world.num_envs} × {table.dtype} observations of shape {table.shape[1:]}, {world.num_actions} actions"
+    known = {"env": identity_of(problem), "spaces": spaces, "fsm": repr(fsm), "version": version("lstoc-core")}
+    restored: dict[str, Any] = json.loads(json.dumps(known | asdict(config)))
     return restored
 
 

@@ -5,6 +5,7 @@ The installed package has no repository around it: `checkout` is then False, and
 """
 
 import os
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +17,10 @@ BUILD = ROOT / "build"
 
 class NoCheckout(RuntimeError):
     """Something needs files of the repository, but the package is installed without them."""
+
+
+class NotWritable(OSError):
+    """A place that results are to be written to does not take them. Nothing has been run."""
 
 
 def checkout() -> bool:
@@ -31,9 +36,21 @@ def require_checkout(what: str) -> None:
         )
 
 
+def require_writable(directory: Path, what: str) -> None:
+    """Make the directory; NotWritable, with the remedy, if no file can be written there. what: how it was given."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(b"a disk may be full")
+    except OSError as error:
+        raise NotWritable(
+            f"{what} {directory} cannot be written to ({error.strerror}): name another place or make room there"
+        ) from error
+
+
 def figures() -> Path:
     """Directory figures are written to: LSTOC_FIGURES if set, else `figures/` of the checkout or the caller's."""
-    default = ROOT / "figures" if checkout() else Path("figures")
-    directory = Path(os.environ.get("LSTOC_FIGURES", default))
-    directory.mkdir(parents=True, exist_ok=True)
+    given = os.environ.get("LSTOC_FIGURES")
+    directory = Path(given or (ROOT / "figures" if checkout() else "figures")).absolute()
+    require_writable(directory, "LSTOC_FIGURES" if given else "the directory of figures")
     return directory

@@ -9,10 +9,11 @@ import ast
 import contextlib
 import csv
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,12 +25,16 @@ from lstoc_core import paths
 from lstoc_core.drawing.gallery import Item, read_paper_map, record_origin, write_gallery
 from lstoc_core.study import experiments
 from lstoc_core.study.cache import SAVED, RunsFailed
-from lstoc_core.study.executors import ONE_THREAD
+from lstoc_core.study.executors import ONE_THREAD, ExecutorError, cluster_address, processes
 from lstoc_core.study.provenance import commit
 from lstoc_core.suggestions import unknown
 
 PROFILES = ("smoke", "quick", "paper", "saved")
 """Budgets: every code path in minutes; small; the paper's own; nothing computed, only the committed runs drawn."""
+CELL_WITHIN = 3600
+"""Seconds after which a cell counts as hanging; the runs of experiments are computed before, outside the notebooks."""
+STOP_WITHIN = 2.0
+"""Seconds that notebooks have to end after Ctrl-C."""
 
 
 class UsageError(ValueError):
@@ -62,6 +67,13 @@ def reproduce(
     """
     if profile not in PROFILES:
         raise UsageError(unknown("profile", profile, PROFILES))
+    if "profile" in (parameters or {}):
+        raise UsageError("the parameter 'profile' is given by --profile, for all notebooks: leave it out of -p")
+    try:
+        cluster_address()
+        processes()
+    except ExecutorError as error:
+        raise UsageError(str(error)) from error
     items = read_paper_map()
     notebooks = select(sorted(paths.NOTEBOOKS.glob("[0-9]*.ipynb")), only, items)
     values = {"profile": profile, **(parameters or {})}
@@ -72,25 +84,29 @@ def reproduce(
     build = paths.BUILD / profile
     figures = build / "figures" if profile == "smoke" else paths.figures()
     for directory in (build / "notebooks", figures):
-        directory.mkdir(parents=True, exist_ok=True)
+        paths.require_writable(directory, "the directory")
     results = []
+    kernels = Kernels()
 
     def run(notebook: Path) -> tuple[Result, list[str]]:
         promised = [item for item in items if item.notebook == notebook.stem and item.files]
-        return run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised)
+        return run_notebook(notebook, build / "notebooks" / notebook.name, values, figures, promised, kernels)
 
     compute_runs(notebooks, profile)
+    pool = ThreadPoolExecutor(os.cpu_count())
     with (
         _environment(ONE_THREAD | {"LSTOC_FIGURES": str(figures)}),
-        ThreadPoolExecutor(os.cpu_count()) as pool,
         tqdm(total=len(notebooks), desc=f"profile {profile}", unit="notebook") as bar,
     ):
-        for result, made in pool.map(run, notebooks):
-            results.append(result)
-            bar.update()
-            tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
-            origin = {"notebook": result.notebook, "profile": profile, "commit": commit()}
-            record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
+        jobs = [pool.submit(run, notebook) for notebook in notebooks]
+        with kernels.ended_on_interrupt(jobs):
+            for result, made in (job.result() for job in jobs):
+                results.append(result)
+                bar.update()
+                tqdm.write(f"{result.notebook}: {result.status}, {result.seconds:.1f} s")
+                origin = {"notebook": result.notebook, "profile": profile, "commit": commit()}
+                record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
+    pool.shutdown()
     write_gallery(figures, items)
     _write_summary(build / "summary.csv", results)
     return results
@@ -162,8 +178,53 @@ def _parameters(notebook: Path) -> dict[str, Any]:
     }
 
 
+class Kernels:
+    """The processes that notebooks run in, to be ended with the command."""
+
+    def __init__(self) -> None:
+        self._managers: list[Any] = []
+
+    def manager(self) -> type:
+        """A class of kernel managers whose kernels are remembered here."""
+        from jupyter_client import AsyncKernelManager
+
+        managers = self._managers
+
+        class Remembered(AsyncKernelManager):
+            def __init__(self, **options: Any) -> None:
+                super().__init__(**options)
+                managers.append(self)
+
+        return Remembered
+
+    @contextlib.contextmanager
+    def ended_on_interrupt(self, jobs: Sequence[Future[Any]]) -> Iterator[None]:
+        """A context in which Ctrl-C starts no further job, and ends the kernels of those that run."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            deadline = time.monotonic() + STOP_WITHIN
+            for job in jobs:
+                job.cancel()
+            while any(job.running() for job in jobs) and time.monotonic() < deadline:
+                self._kill()  # again and again: a kernel may just be starting
+                time.sleep(0.05)
+            raise
+
+    def _kill(self) -> None:
+        for manager in self._managers:
+            if manager.has_kernel and manager.provisioner.pgid != os.getpgrp():  # it leads a group of its own
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(manager.provisioner.pgid, signal.SIGKILL)
+
+
 def run_notebook(
-    notebook: Path, copy: Path, values: Mapping[str, Any], figures: Path, promised: Sequence[Item]
+    notebook: Path,
+    copy: Path,
+    values: Mapping[str, Any],
+    figures: Path,
+    promised: Sequence[Item],
+    kernels: Kernels | None = None,
 ) -> tuple[Result, list[str]]:
     """Run one notebook; the result, and the files of the promised figures that it wrote anew."""
     import papermill
@@ -179,6 +240,8 @@ def run_notebook(
             parameters=dict(values),
             kernel_name="python3",
             cwd=str(notebook.parent),
+            execution_timeout=CELL_WITHIN,
+            kernel_manager_class=(kernels or Kernels()).manager(),
             extra_arguments=["--log-level=CRITICAL"],  # kernels talk of their transport on the terminal
             progress_bar={"desc": notebook.stem, "leave": False, "position": 1, "disable": None},
         )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import distributed
@@ -119,6 +120,23 @@ def damage_foreign_manifest(data: Path) -> None:
     data.with_suffix(".json").write_text("[]")
 
 
+def edit_manifest(data: Path, **changes) -> None:
+    file = data.with_suffix(".json")
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def damage_another_seed(data: Path) -> None:
+    """The files of another run under this one's name."""
+    other = data.with_name("letter-1--m--0.parquet")
+    data.write_bytes(other.read_bytes())
+    data.with_suffix(".json").write_bytes(other.with_suffix(".json").read_bytes())
+
+
+def damage_another_task(data: Path) -> None:
+    manifest = json.loads(data.with_suffix(".json").read_text())
+    edit_manifest(data, run=manifest["run"] | {"task": "letter-2"})
+
+
 @pytest.mark.parametrize("damage", [f for name, f in list(globals().items()) if name.startswith("damage_")])
 def test_a_damaged_run_is_noticed_moved_aside_and_redone(quickly, damage):
     wanted = specs(range(2))
@@ -166,6 +184,32 @@ def test_changed_code_makes_a_run_stale_unless_it_is_to_be_kept(quickly, tmp_pat
     edit(code.format(22))
     assert compute(wanted, "changing:run", keep_stale=True).x.tolist() == [1]
     assert compute(wanted, "changing:run").x.tolist() == [22]
+
+
+def test_another_library_makes_a_run_stale_unless_it_is_to_be_kept(quickly):
+    (spec,) = specs([0])
+    compute([spec])
+    versions = json.loads(spec.data_path.with_suffix(".json").read_text())["versions"]
+    edit_manifest(spec.data_path, versions=versions | {"torch": "1.0.0"})
+    compute([spec], keep_stale=True)
+    assert not list(paths.BUILD.rglob("*.stale-*"))
+    compute([spec])
+    assert list(paths.BUILD.rglob("*.stale-*"))
+    assert json.loads(spec.data_path.with_suffix(".json").read_text())["versions"] == versions
+
+
+def test_the_versions_are_those_of_the_process_that_did_the_run(quickly, monkeypatch):
+    (spec,) = specs([0])
+    done = cache.execute_run(spec, functions={"e": "workload:curve"}, logs=None)
+    monkeypatch.setattr(cache, "with_loky", lambda *_, **__: [replace(done, versions={"torch": "9"})])
+    compute([spec])
+    assert json.loads(spec.data_path.with_suffix(".json").read_text())["versions"] == {"torch": "9"}
+
+
+def test_a_worker_with_other_code_that_joins_late_does_no_run():
+    (spec,) = specs([0])
+    outcome = cache.execute_run(spec, functions={"e": "workload:curve"}, logs=None, expected="another")
+    assert "other code or libraries: install the same there" in outcome.error
 
 
 def test_the_code_key_follows_imports_but_not_into_presentation(tmp_path, monkeypatch):
@@ -245,7 +289,7 @@ def test_a_cluster_with_other_code_is_refused():
         results = executors.with_dask(
             str, [1], str, workers=1, scheduler=cluster.scheduler_address, identity=lambda: str(uuid.uuid4())
         )
-        with pytest.raises(RuntimeError, match="other versions of the code"):
+        with pytest.raises(RuntimeError, match="other versions of the code or its libraries"):
             next(results)
 
 
@@ -278,6 +322,28 @@ def test_kill_in_the_middle_then_start_again(tmp_path):
     assert start("whole", 0.0).wait() == 0
     for path in sorted((tmp_path / "whole").rglob("*.parquet")):
         assert path.read_bytes() == (tmp_path / "killed" / path.relative_to(tmp_path / "whole")).read_bytes()
+
+
+def test_two_processes_share_the_work(tmp_path):
+    """Started together on the same runs: each run is done once, and both end well."""
+    arguments = [str(tmp_path / "both"), "0.0", str(tmp_path / "count")]
+    both = [subprocess.Popen([sys.executable, str(HERE / "workload.py"), *arguments]) for _ in range(2)]
+    assert [process.wait(timeout=120) for process in both] == [0, 0]
+    assert (tmp_path / "count").read_text().count("\n") == 8
+
+
+def test_a_cluster_that_loses_all_workers_ends_with_a_sentence(monkeypatch):
+    monkeypatch.setattr(executors, "LOOK_EVERY", 0.2)
+    monkeypatch.setattr(executors, "WAIT_FOR_WORKERS", 0.5)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        results = executors.with_dask(
+            workload.first_then_sleep, [0, 9], lambda item, why: why, workers=1, scheduler=cluster.scheduler_address
+        )
+        assert next(results) == 0
+        cluster.scale(0)
+        assert "are gone: start some, and give the command again" in next(results)
 
 
 def test_leftovers_of_an_interrupted_write_are_not_read(quickly):

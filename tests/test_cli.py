@@ -2,13 +2,16 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from lstoc_core import cli, paths, reproduce
+from lstoc_core.study import executors
 
 COMMANDS = ["reproduce", "run", "discover", "label", "bench", "tasks"]
 
@@ -18,6 +21,13 @@ def run(capsys, *arguments):
     with pytest.raises(SystemExit) as ended:
         cli.main(list(arguments))
     return (ended.value.code, *capsys.readouterr())
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """No LSTOC_WORKERS and LSTOC_SCHEDULER, neither before nor after."""
+    for name in ("LSTOC_WORKERS", "LSTOC_SCHEDULER"):
+        monkeypatch.setenv(name, "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -55,13 +65,100 @@ def test_help_needs_nothing_heavy():
         (["reproduce", "--profile", "fast"], "fast"),
         (["no-such-command"], "no-such-command"),
         (["discover"], "required"),
+        (["run", "efficiency", "--seeds", "-1"], "seed -1 is negative"),
+        (["run", "efficiency", "--seeds", "3", "3"], "seed 3 is given more than once"),
+        (["run", "efficiency", "--tasks", "letter-1", "letter-1"], "task letter-1 is given more than once"),
+        (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
+        (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
+        (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
+        (["run", "readings", "--tasks", "office-1"], "unknown task 'office-1'"),
+        (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
+        (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
+        (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),
+        (["run", "efficiency", "--scheduler", "http://localhost:80"], "is no address"),
+        (["run", "efficiency", "--scheduler", "tcp://"], "is no address"),
+        (["reproduce", "--workers", "0"], "LSTOC_WORKERS is '0'"),
+        (["reproduce", "--scheduler", "nonsense"], "is no address"),
+        (["reproduce", "-p", "profile", "paper"], "'profile' is given by --profile"),
+        (["reproduce", "-p", "seed", "1", "-p", "seed", "2"], "'seed' is given more than once"),
+        (["discover", "letter-1", "--seed", "-1"], "seed is -1"),
+        (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
+        (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
+        (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
+        (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
+        (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
+        (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
+        (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
+        (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
+        (["tasks", "--seed", "-1"], "a seed from 0 on"),
     ],
 )
+@pytest.mark.usefixtures("places", "environment")
 def test_a_mistake_is_named_and_ends_with_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments)
     assert code == 2
     assert message in err
     assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "command", "message"),
+    [
+        ("LSTOC_WORKERS", "abc", ["run", "efficiency"], "LSTOC_WORKERS is 'abc': give a whole number"),
+        ("LSTOC_WORKERS", "-1", ["run", "efficiency"], "LSTOC_WORKERS is '-1'"),
+        ("LSTOC_WORKERS", "abc", ["reproduce"], "LSTOC_WORKERS is 'abc'"),
+        ("LSTOC_SCHEDULER", "xyz", ["run", "efficiency"], "scheduler 'xyz' is no address"),
+        ("LSTOC_SCHEDULER", "xyz", ["reproduce"], "scheduler 'xyz' is no address"),
+        ("LSTOC_FIGURES", "/dev/null", ["reproduce", "-P", "saved", "--only", "2"], "LSTOC_FIGURES /dev/null cannot"),
+    ],
+)
+@pytest.mark.usefixtures("places", "environment")
+def test_a_mistake_in_an_environment_variable_is_named(capsys, monkeypatch, name, value, command, message):
+    monkeypatch.setenv(name, value)
+    code, out, err = run(capsys, *command)
+    assert (code, "Traceback" in out + err) == (2, False)
+    assert message in err
+
+
+@pytest.mark.usefixtures("places", "environment")
+def test_a_scheduler_that_does_not_answer_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(executors, "CONNECT_WITHIN", 0.2)
+    with socket.socket() as taken:  # bound, but it does not listen
+        taken.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        code, out, err = run(capsys, "run", "efficiency", "-P", "smoke", "--scheduler", address)
+    assert (code, "Traceback" in out + err) == (2, False)
+    assert f"no dask scheduler answers at {address}" in err
+
+
+@pytest.mark.usefixtures("places", "environment")
+def test_a_directory_that_takes_no_file_is_named_before_anything_is_run(capsys, monkeypatch, tmp_path):
+    (tmp_path / "build").write_text("a file in the way")
+    for command in (["run", "efficiency", "-P", "smoke"], ["reproduce", "-P", "smoke", "--only", "2"]):
+        code, out, err = run(capsys, *command)
+        assert (code, "Traceback" in out + err) == (2, False)
+        assert "cannot be written to (Not a directory): name another place" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.usefixtures("environment")
+def test_a_full_disk_is_named_after_the_result_was_shown(capsys):
+    code, out, err = run(capsys, "discover", "letter-1", "--max-steps", "100", "--no-progress", "--save", "/dev/full")
+    assert (code, "Traceback" in out + err) == (1, False)
+    assert "not finished" in out
+    assert "No space left on device" in err
+
+
+def test_runs_that_all_fail_end_with_1_and_their_names(capsys, monkeypatch):
+    from lstoc_core.study import cache
+
+    def fail(*_, **__):
+        raise cache.RunsFailed({"a-run": "the reason"}, 1)
+
+    monkeypatch.setattr(cache, "compute", fail)
+    monkeypatch.setattr(cache, "manifests", lambda *_: (_ for _ in ()).throw(FileNotFoundError("no runs")))
+    code, out, err = run(capsys, "run", "efficiency", "-P", "smoke")
+    assert (code, "a-run" in err, "asked for" in out) == (1, True, True)
 
 
 def test_label_prints_the_names(capsys):

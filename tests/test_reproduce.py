@@ -3,6 +3,12 @@
 import ast
 import csv
 import json
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+import time
 from html.parser import HTMLParser
 
 import nbformat
@@ -172,6 +178,7 @@ def test_only_takes_names_numbers_and_figures(only, stems):
         ({"only": ["later"]}, "'later'"),
         ({"parameters": {"sede": 1}}, "no parameter 'sede', it has profile, seed"),
         ({"parameters": {"seed": "one"}}, "seed is int"),
+        ({"profile": "smoke", "parameters": {"profile": "paper"}}, "given by --profile"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_runs(arguments, message):
@@ -207,6 +214,63 @@ def test_a_notebook_without_parameters_is_refused(case):
     write("00_good", **case)
     with pytest.raises(driver.UsageError, match=r"00_good\.ipynb has no cell tagged 'parameters'"):
         driver.reproduce("smoke")
+
+
+def test_a_hanging_notebook_is_given_up(monkeypatch):
+    monkeypatch.setattr(driver, "CELL_WITHIN", 1)
+    write("00_good", "import time", "time.sleep(600)")
+    (result,) = driver.reproduce("smoke")
+    assert (result.status, "Timeout" in result.error) == ("failed", True)
+
+
+def test_figures_go_where_a_relative_path_says_from_here(tmp_path, monkeypatch):
+    """Kernels work in the directory of notebooks, so they are told the absolute path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LSTOC_FIGURES", "pictures")
+    write("00_good", DRAW.format(files=["first.pdf", "first.png"]))
+    assert driver.reproduce("quick")[0].ok
+    assert (tmp_path / "pictures/first.png").exists()
+    monkeypatch.setenv("LSTOC_FIGURES", "")
+    assert paths.figures() == paths.ROOT / "figures"
+
+
+def test_ctrl_c_ends_the_command_and_its_kernels(tmp_path):
+    write("01_more", "import time\ntime.sleep(600)")
+    write(
+        "02_last",
+        f"import os, pathlib\npathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "import time\ntime.sleep(600)",
+    )
+    program = textwrap.dedent(
+        f"""
+        import pathlib, signal, sys
+        from lstoc_core import cli, paths, reproduce
+        from lstoc_core.drawing import gallery
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        paths.NOTEBOOKS, paths.BUILD = pathlib.Path({str(paths.NOTEBOOKS)!r}), pathlib.Path({str(paths.BUILD)!r})
+        reproduce.read_paper_map = lambda: gallery.read_paper_map(pathlib.Path({str(tmp_path / "paper_map.md")!r}))
+        cli.main(["reproduce", "-P", "smoke", "--only", "1", "--only", "2"])
+        """
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    kernel = int((tmp_path / "pid").read_text())
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - start < 3
+    assert (process.returncode, "interrupted" in err, "Traceback" in err) == (130, True, False)
+    assert not is_running(kernel)
+
+
+def is_running(process):
+    """Whether a process exists and is no zombie."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_no_notebooks_is_an_error():

@@ -118,8 +118,23 @@ BAD = {
     "view of all of Crafter": (dict(domain="crafter", formula="t", view=None), "view=5"),
     "Office size": (dict(domain="office", formula="c", size=(20, 20)), r"\(25, 19\)"),
     "size": (dict(domain="letter", formula="a", size=(0, 4)), "positive"),
+    "too large": (dict(domain="letter", formula="a", size=(10**9, 10**9)), "cells: choose at most 4,096"),
+    "too large for Crafter": (dict(domain="crafter", formula="t", size=(200, 200)), "40,000 cells"),
+    "view": (dict(domain="letter", formula="a", view=10**9 + 1), "choose at most 21, or None"),
     "no place": (dict(domain="office", formula="c", size=(13, 13)), "no place for 5 letters"),
 }
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_new_wall_is_judged_as_by_the_whole_map(data):
+    """The shortcut of `stays_biconnected` against the search of the whole map, walls added one after the other."""
+    size = data.draw(st.tuples(st.integers(2, 12), st.integers(2, 12)))
+    walls = set()
+    for cell in data.draw(st.permutations(maps.free_cells(size, ())))[:30]:
+        whole = maps.is_biconnected(size, {*walls, cell})
+        assert maps.stays_biconnected(size, walls, cell) == whole
+        walls |= {cell} if whole else set()
 
 
 @pytest.mark.parametrize("what", list(BAD))

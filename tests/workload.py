@@ -44,6 +44,11 @@ def die_on_seed_1(spec: cache.RunSpec) -> pd.DataFrame:
     return curve(spec)
 
 
+def first_then_sleep(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
 def clashing_columns(spec: cache.RunSpec) -> pd.DataFrame:
     return pd.DataFrame({"seed": [spec.seed]})
 

@@ -31,6 +31,13 @@ from lstoc_core.logic.fsm import FSM, DeterministicTable, Edge, Word
 
 __all__ = ["FSM", "DeterministicTable", "Formula", "FormulaError", "parse"]
 
+MAX_NESTING = 100
+"""Deepest formula: operators inside operators, where n times & in a row counts n."""
+MAX_SYMBOLS = 16_000
+"""Most written symbols of a formula in which each φ∧ψ is written out as (φ;ψ)∨(ψ;φ): each & doubles their number."""
+MAX_ARROWS = 500_000
+"""Most pairs of written symbols that may follow each other."""
+
 
 class FormulaError(ValueError):
     """A formula that cannot be parsed or can never be satisfied; the message marks the place in the text.
@@ -141,10 +148,30 @@ def parse(text: str) -> "Formula":
         root: Any = _PARSER.parse(text)
     except UnexpectedInput as error:
         raise _explain(text, error) from None
+    if _nesting(root) > MAX_NESTING:
+        raise FormulaError(text, f"the formula is nested deeper than {MAX_NESTING} operators: write it flatter")
     if not _ends(root):
         reason = "no sequence can satisfy this formula: `;` shares the middle place, so no symbol can follow itself"
         raise FormulaError(text, reason)
     return Formula(root)
+
+
+def _nesting(root: Node) -> int:
+    """Operators on the longest way down to a symbol; without recursion, so that any depth can be counted."""
+    depth, level = 0, [root]
+    while level := [part for node in level for part in _operands(node)]:
+        depth += 1
+    return depth
+
+
+def _operands(node: Node) -> tuple[Node, ...]:
+    match node:
+        case Symbol():
+            return ()
+        case And(left, right):
+            return left, right
+        case _:
+            return node.parts
 
 
 def _explain(text: str, error: UnexpectedInput) -> FormulaError:
@@ -308,6 +335,11 @@ def _construct(formula: Formula) -> FSM:
     follows: set[tuple[int, int]] = set()
 
     def link(lasts: list[int], firsts: list[int]) -> None:
+        if len(symbol_of) > MAX_SYMBOLS or len(follows) + len(lasts) * len(firsts) > MAX_ARROWS:
+            reason = (
+                f"its FSM needs more than {MAX_SYMBOLS:,} states or {MAX_ARROWS:,} edges, since each & doubles them"
+            )
+            raise FormulaError(str(formula), f"the formula is too large: {reason}; use fewer & or fewer symbols")
         follows.update((u, v) for u in lasts for v in firsts if symbol_of.get(u) != symbol_of[v])
 
     def build(node: Node) -> tuple[list[int], list[int]]:
@@ -373,9 +405,11 @@ def _numbered(edges: set[Edge], accepting: set[int], symbols: Word) -> FSM:
     states = tuple(sorted({0}.union(*((u, v) for u, _, v in edges))))
     raw = FSM(states, 0, frozenset(accepting), tuple(sorted(edges)), symbols)
     number = {0: 0}
+    into: dict[int, list[Edge]] = defaultdict(list)
+    for edge in edges:
+        into[raw.layer[edge[2]]].append(edge)
     for layer in range(1, raw.longest_path + 1):
-        entering = [(number[u], symbol, v) for u, symbol, v in edges if raw.layer[v] == layer]
-        for *_, state in sorted(entering):
+        for *_, state in sorted((number[u], symbol, v) for u, symbol, v in into[layer]):
             number.setdefault(state, len(number))
     return FSM(
         states=tuple(sorted(number.values())),

@@ -27,6 +27,8 @@ Edge: TypeAlias = tuple[int, str, int]
 """Source state, symbol, target state."""
 MAX_TABLE = 100_000
 """Most deterministic states a table may need: a&b&c&d needs 74, a&b&c&d&e 595, a&b&c&d&e&f 11,722."""
+MAX_SEQUENCES = 100_000
+"""Most satisfying sequences that are listed."""
 
 
 @dataclass(frozen=True)
@@ -141,14 +143,18 @@ class FSM:
             waiting += new
         return largest
 
-    def sequences(self, limit: int = 1_000_000) -> tuple[Word, ...]:
-        """All satisfying sequences, sorted; ValueError when there are more than `limit` paths."""
+    def sequences(self, limit: int | None = None) -> tuple[Word, ...]:
+        """All satisfying sequences, sorted; ValueError when there are more than `limit` paths (MAX_SEQUENCES)."""
+        limit = MAX_SEQUENCES if limit is None else limit
         count: dict[int, int] = {}
         words: dict[int, set[Word]] = {}
         for state in reversed(self.layer):
             count[state] = (state in self.accepting) + sum(count[target] for _, target in self.leaving[state])
         if count[self.initial] > limit:
-            raise ValueError(f"{count[self.initial]:,} paths lead to acceptance, more than the limit of {limit:,}")
+            raise ValueError(
+                f"{count[self.initial]:,} paths lead to acceptance, more than the limit of {limit:,}: "
+                "use fewer | and & in the formula"
+            )
         for state in reversed(self.layer):
             words[state] = {(symbol, *rest) for symbol, target in self.leaving[state] for rest in words[target]}
             words[state] |= {()} if state in self.accepting else set()
@@ -160,7 +166,9 @@ class FSM:
 
     @cached_property
     def _minimal_sequences(self) -> tuple[Word, ...]:
-        return tuple(word for word in self.sequences() if self._fewest_steps(word) == len(word))
+        words = self.sequences()
+        shortest = min(map(len, words))
+        return tuple(word for word in words if len(word) == shortest or self._fewest_steps(word) == len(word))
 
     @cached_property
     def unlearnable(self) -> Word:

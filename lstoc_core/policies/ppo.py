@@ -121,12 +121,15 @@ class PPO:
         self.rewards = RewardModel(env.num_envs, RewardPlan(rewards or RewardConfig()))
         self.episodes = EpisodeRecorder(env.num_envs, config.store_limit)
         self.env_steps = 0
-        self._begin()
+        self._seed = seed
+        self._begun = False
+        """Episodes begin with the first update, so that `load` comes before any observation."""
 
-    def _begin(self) -> None:
+    def _begin(self, seed: int | None = None) -> None:
         """Begin an episode in every environment."""
         num_envs = self.env.num_envs
-        self._ids, _ = self.env.reset()
+        self._begun = True
+        self._ids, _ = self.env.reset(seed=seed)
         self._begins = np.ones(num_envs, np.bool_)
         self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
@@ -152,6 +155,8 @@ class PPO:
         so far and `reward` per step; also the means over the gradient steps of `entropy`, `value_loss`,
         `clip_fraction` and `kl` (approximate).
         """
+        if not self._begun:
+            self._begin()
         hidden = self._hidden
         epsilon = self.config.epsilon if epsilon is None else epsilon
         segment, labels = self._collect(epsilon)
@@ -289,6 +294,8 @@ class PPO:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint to one file, atomically."""
+        if not self._begun:
+            self._begin()
         state = {
             "config": asdict(self.config),
             "policy": self.policy.state_dict(),
@@ -335,10 +342,11 @@ class PPO:
             generator.set_state(generator_state)
         self.env_steps = state["env_steps"]
         if arrays["env"].get("begun"):
+            self._begun = True
             self._ids, self._begins, self._rows = arrays["position"]
             self._hidden = state["hidden"]
-        else:
-            self._begin()
+        else:  # other episodes than those the run began with
+            self._begin(int(np.random.SeedSequence([self._seed, self.env_steps]).generate_state(1)[0] >> 1))
 
 
 def generalised_advantages(

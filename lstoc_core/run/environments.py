@@ -62,6 +62,18 @@ def named_environment(name: str) -> Any:
     return partial(gymnasium.make, env_id)
 
 
+def identity_of(problem: Any) -> str:
+    """Which environment this is: its `fingerprint` if it has one, its id, or the name of its class or factory."""
+    fingerprint = getattr(problem, "fingerprint", None)
+    if isinstance(fingerprint, str):
+        return fingerprint
+    if isinstance(problem, gymnasium.Env | VectorEnv):
+        name = f"{type(problem.unwrapped).__module__}.{type(problem.unwrapped).__qualname__}"
+        return problem.spec.id if problem.spec else name
+    factory = getattr(problem, "func", problem)  # of a functools.partial
+    return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+
+
 def vector_of_ids(env: Any, num_envs: int, *, seed: int, success: Success) -> IdVectorEnv:
     """A vector environment of observation ids, made from whatever was given."""
     if isinstance(env, Problem):

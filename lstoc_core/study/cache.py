@@ -15,6 +15,7 @@ import importlib
 import io
 import json
 import os
+import platform
 import re
 import shutil
 import sys
@@ -23,7 +24,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,7 +32,8 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from lstoc_core import paths
-from lstoc_core.study.executors import with_dask, with_loky
+from lstoc_core.run.lock import locked
+from lstoc_core.study.executors import cluster_address, processes, with_dask, with_loky
 from lstoc_core.study.provenance import code_key, commit, sha256, versions
 
 RUN_COLUMNS = ("experiment", "task", "method", "seed", "profile")
@@ -135,32 +137,40 @@ def compute(
         raise ValueError(f"each run may be asked for once; repeated: {', '.join(repeated)}")
     functions = function if isinstance(function, Mapping) else {spec.experiment: function for spec in specs}
     origins = {name: _origin(functions[name]) for name in dict.fromkeys(spec.experiment for spec in specs)}
-    scheduler = scheduler or os.environ.get("LSTOC_SCHEDULER")
-    workers = workers or int(os.environ.get("LSTOC_WORKERS") or 0) or os.cpu_count() or 1
+    scheduler, workers = cluster_address(scheduler), processes(workers)
     distributed = executor == "dask" or (executor is None and scheduler)
+    for experiment in origins:
+        paths.require_writable(directory(specs[0].profile) / experiment, "the directory of runs")
 
-    pending = [
-        spec for spec in specs if not _is_usable(spec, origins[spec.experiment]["code_sha256"], keep_stale=keep_stale)
-    ]
     failures: dict[str, str] = {}
-    if pending:
-        # A worker of a cluster may not see this machine's files: it sends its log back. A process here writes it live.
-        functions_by_path = {name: origin["function"] for name, origin in origins.items()}
-        logs = None if distributed else directory(pending[0].profile)
-        call = partial(execute_run, functions=functions_by_path, logs=logs)
-        identity = partial(_code_keys, sorted(functions_by_path.values()))
-        outcomes = (
-            with_dask(call, pending, Outcome.lost, workers=workers, scheduler=scheduler, identity=identity)
-            if distributed
-            else with_loky(call, pending, Outcome.lost, workers=workers)
-        )
-        for outcome in _watched(outcomes, pending, len(specs), progress, cost):
-            if outcome.log:
-                outcome.spec.data_path.with_suffix(".log").write_text(outcome.log)
-            if outcome.error is None:
-                _store(outcome, origins[outcome.spec.experiment])
-            else:
-                failures[outcome.spec.name] = outcome.error
+    waiting = partial(print, "waiting for another process that computes the same runs:", file=sys.stderr)
+    with locked({spec.data_path.with_name(".lock") for spec in specs}, waiting):
+        pending = [
+            spec
+            for spec in specs
+            if not _is_usable(spec, origins[spec.experiment]["code_sha256"], keep_stale=keep_stale)
+        ]
+        if pending:
+            # A worker of a cluster may not see this machine's files: it sends its log back. Here it is written live.
+            functions_by_path = {name: origin["function"] for name, origin in origins.items()}
+            logs = None if distributed else directory(pending[0].profile)
+            call = partial(execute_run, functions=functions_by_path, logs=logs)
+            identity = partial(_identity, *sorted(functions_by_path.values()))
+            if distributed:
+                _identity.cache_clear()
+                call = partial(call, expected=identity())
+            outcomes = (
+                with_dask(call, pending, Outcome.lost, workers=workers, scheduler=scheduler, identity=identity)
+                if distributed
+                else with_loky(call, pending, Outcome.lost, workers=workers)
+            )
+            for outcome in _watched(outcomes, pending, len(specs), progress, cost):
+                if outcome.log:
+                    outcome.spec.data_path.with_suffix(".log").write_text(outcome.log)
+                if outcome.error is None:
+                    _store(outcome, origins[outcome.spec.experiment])
+                else:
+                    failures[outcome.spec.name] = outcome.error
     if failures and raise_failures:
         raise RunsFailed(failures, len(specs))
     return _table([_read(spec.data_path) for spec in specs if spec.name not in failures])
@@ -170,12 +180,17 @@ def _origin(function: Function) -> dict[str, Any]:
     """What a manifest says of the code behind a run."""
     path = function if isinstance(function, str) else function_path(function)
     code = sha256(f"{path} {code_key(path.partition(':')[0])}".encode())
-    return {"function": path, "code_sha256": code, "commit": commit(), "versions": versions()}
+    return {"function": path, "code_sha256": code, "commit": commit()}
 
 
-def _code_keys(paths_of_functions: Sequence[str]) -> str:
-    """One hash over the code behind several functions, by which a cluster's workers are checked."""
-    return sha256(" ".join(code_key(path.partition(":")[0]) for path in paths_of_functions).encode())
+@cache
+def _identity(*paths_of_functions: str) -> str:
+    """One hash over libraries and the code behind functions, as this process found them when it first asked.
+
+    By it the workers of a cluster are checked, also those that join late.
+    """
+    keys = [code_key(path.partition(":")[0]) for path in paths_of_functions]
+    return sha256(_canonical({"code": keys, "versions": versions()}).encode())
 
 
 @dataclass(frozen=True)
@@ -189,6 +204,8 @@ class Outcome:
     started: str = ""
     wall_time: float = 0.0
     log: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Of the libraries in the process that did it."""
 
     @classmethod
     def lost(cls, spec: RunSpec, reason: str) -> "Outcome":
@@ -196,8 +213,15 @@ class Outcome:
         return cls(spec, error=f"{spec.name}: {reason}\n", log=reason)
 
 
-def execute_run(spec: RunSpec, *, functions: Mapping[str, str], logs: Path | None) -> Outcome:
-    """Do one run in this process; all it prints goes to its file under `logs`, or else into the outcome."""
+def execute_run(
+    spec: RunSpec, *, functions: Mapping[str, str], logs: Path | None, expected: str | None = None
+) -> Outcome:
+    """Do one run in this process; all it prints goes to its file under `logs`, or else into the outcome.
+
+    expected: what `_identity` must give here; a worker with other code or libraries does no run.
+    """
+    if expected is not None and _identity(*sorted(functions.values())) != expected:
+        return Outcome.lost(spec, f"the worker {platform.node()} has other code or libraries: install the same there")
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     path, data, rows, error = functions[spec.experiment], b"", 0, None
     with contextlib.ExitStack() as stack:
@@ -218,7 +242,7 @@ def execute_run(spec: RunSpec, *, functions: Mapping[str, str], logs: Path | Non
         wall_time = time.perf_counter() - clock
         print(f"{'failed' if error else 'finished'} after {wall_time:.1f} s")
         text = log.getvalue() if isinstance(log, io.StringIO) else ""
-    return Outcome(spec, data, rows, error, started, wall_time, text)
+    return Outcome(spec, data, rows, error, started, wall_time, text, versions())
 
 
 def _watched(
@@ -248,7 +272,7 @@ def _watched(
 
 
 def state(spec: RunSpec, code: str | None = None) -> State:
-    """Whether the run is stored whole; "stale" if its configuration (or `code`, when given) has changed."""
+    """Whether the run is stored whole; "stale" if its configuration (or `code`, when given, or a library) changed."""
     data_path, manifest_path = spec.data_path, _manifest_path(spec.data_path)
     if not data_path.exists() and not manifest_path.exists():
         return "missing"
@@ -256,8 +280,11 @@ def state(spec: RunSpec, code: str | None = None) -> State:
         manifest = _verified_manifest(data_path)
     except CorruptRunError:
         return "corrupt"
+    if _run_columns(manifest) != {column: getattr(spec, column) for column in RUN_COLUMNS}:
+        return "corrupt"
     fresh = manifest["config_sha256"] == sha256(_canonical(spec.config).encode())
-    return "finished" if fresh and code in (None, manifest["code_sha256"]) else "stale"
+    same_code = code is None or (code, versions()) == (manifest["code_sha256"], manifest["versions"])
+    return "finished" if fresh and same_code else "stale"
 
 
 def load(experiment: str, profile: str = SAVED) -> pd.DataFrame:
@@ -311,7 +338,6 @@ def _stored(experiment: str, profile: str) -> list[Path]:
 
 def _is_usable(spec: RunSpec, code: str, *, keep_stale: bool) -> bool:
     """True for a finished run; one that is damaged or stale is moved aside first, to be redone."""
-    spec.data_path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in spec.data_path.parent.glob(f"{spec.data_path.stem}.*.partial-*"):
         leftover.unlink(missing_ok=True)
     now = state(spec, None if keep_stale else code)
@@ -341,6 +367,7 @@ def _store(outcome: Outcome, origin: Mapping[str, Any]) -> None:
         "config_sha256": sha256(_canonical(spec.config).encode()),
         "started": outcome.started,
         "wall_time": round(outcome.wall_time, 3),
+        "versions": dict(outcome.versions),
         **origin,
     }
     if spec.data_path.exists():  # another process finished it in the meantime
@@ -363,10 +390,14 @@ def _verified_manifest(data_path: Path) -> dict[str, Any]:
         manifest = json.loads(_manifest_path(data_path).read_text())
         whole = manifest["data_sha256"] == sha256(data_path.read_bytes()) and set(manifest["run"]) == set(RUN_COLUMNS)
         manifest["config_sha256"], manifest["code_sha256"], manifest["versions"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        run = manifest["run"]
+        name = run["experiment"], f"{run['task']}--{run['method']}--{run['seed']}"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorruptRunError(f"{data_path} is half-written or damaged ({error!r}); {remedy}") from error
     if not whole:
         raise CorruptRunError(f"{data_path} does not have the hash in its manifest; {remedy}")
+    if name != (data_path.parent.name, data_path.stem):
+        raise CorruptRunError(f"{data_path} holds another run by its manifest, {run}; {remedy}")
     return manifest
 
 

@@ -6,12 +6,14 @@ for the result of an item whose process died.
 
 import contextlib
 import os
+import re
+import signal
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import CancelledError, as_completed
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
@@ -19,6 +21,35 @@ Result = TypeVar("Result")
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 """Environment of a process that computes: processes use the cores, and the number of threads changes last digits."""
+
+LOOK_EVERY = 5.0
+"""Seconds after which the workers of a cluster are counted again."""
+WAIT_FOR_WORKERS = 60.0
+"""Seconds that a cluster may be without a worker before its calls are given up."""
+CONNECT_WITHIN = 10
+"""Seconds in which a scheduler must answer."""
+
+
+class ExecutorError(RuntimeError):
+    """The processes to compute with cannot be had as asked; the message names the remedy. Nothing has been run."""
+
+
+def processes(given: int | None = None) -> int:
+    """How many processes to compute with: as given, else LSTOC_WORKERS, else one for each core."""
+    name, text = ("LSTOC_WORKERS", os.environ.get("LSTOC_WORKERS", "")) if given is None else ("workers", str(given))
+    if not text:
+        return os.cpu_count() or 1
+    if not re.fullmatch(r"[0-9]+", text) or int(text) < 1:
+        raise ExecutorError(f"{name} is {text!r}: give a whole number, 1 or more")
+    return int(text)
+
+
+def cluster_address(given: str | None = None) -> str | None:
+    """Address of the dask scheduler to compute on: as given, else LSTOC_SCHEDULER, else None."""
+    address = given or os.environ.get("LSTOC_SCHEDULER") or None
+    if address and not re.fullmatch(r"(tcp|tls)://[^\s/]+:[0-9]+|inproc://.+", address):
+        raise ExecutorError(f"scheduler {address!r} is no address: write it as tcp://host:8786, or tls://host:8786")
+    return address
 
 
 def with_loky(
@@ -58,7 +89,11 @@ def _pool(call: Callable[[Item], Result], items: Sequence[Item], workers: int) -
 
 
 def _end_with_parent() -> None:
-    """In a worker: stop computing for a parent that was killed and cannot take the result any more."""
+    """In a worker: stop computing for a parent that was killed and cannot take the result any more.
+
+    A terminal sends Ctrl-C to all processes; only the parent is to answer it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getppid()
 
     def watch() -> None:
@@ -87,29 +122,55 @@ def with_dask(
     with contextlib.ExitStack() as stack:
         if scheduler is None:
             cluster = distributed.LocalCluster(
-                n_workers=min(workers, len(items)), threads_per_worker=1, processes=True, dashboard_address=None
+                host="127.0.0.1",  # nobody else's calls: whoever reaches a scheduler can run code
+                n_workers=min(workers, len(items)),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
             )
             scheduler = stack.enter_context(cluster).scheduler_address
-        client = stack.enter_context(distributed.Client(scheduler))
+        client = stack.enter_context(_client(scheduler))
         _check_workers(client, scheduler, identity)
         jobs = {client.submit(call, item, pure=False): item for item in items}
-        for job in distributed.as_completed(jobs):
-            try:
-                result = job.result()
-            except distributed.KilledWorker:
-                result = lost(jobs[job], traceback.format_exc())
-            job.release()
-            yield result
+        last_seen = time.monotonic()
+        while jobs:
+            with contextlib.suppress(distributed.TimeoutError):
+                distributed.wait(list(jobs), timeout=LOOK_EVERY, return_when="FIRST_COMPLETED")
+            for job in [job for job in jobs if job.done()]:
+                item = jobs.pop(job)
+                try:
+                    result = job.result()
+                except (distributed.KilledWorker, CancelledError):
+                    result = lost(item, traceback.format_exc())
+                job.release()
+                yield result
+            if client.status == "running" and client.scheduler_info()["workers"]:
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > WAIT_FOR_WORKERS:
+                for item in jobs.values():
+                    yield lost(item, f"all workers of {scheduler} are gone: start some, and give the command again")
+                return
+
+
+def _client(scheduler: str) -> Any:
+    import distributed
+
+    try:
+        return distributed.Client(scheduler, timeout=CONNECT_WITHIN)
+    except OSError as error:
+        raise ExecutorError(
+            f"no dask scheduler answers at {scheduler}: start one with `dask scheduler`, or correct the address"
+        ) from error
 
 
 def _check_workers(client: Any, scheduler: str, identity: Callable[[], str] | None) -> None:
     """Fail early where calls would wait for ever, share a process and its standard output, or run other code."""
     threads = client.nthreads().values()
     if not threads:
-        raise RuntimeError(f"the cluster has no workers yet: start some with `dask worker {scheduler} --nthreads 1`")
+        raise ExecutorError(f"the cluster has no workers yet: start some with `dask worker {scheduler} --nthreads 1`")
     if max(threads) > 1:
-        raise RuntimeError(f"each run needs a process of its own: start the workers of {scheduler} with --nthreads 1")
+        raise ExecutorError(f"each run needs a process of its own: start the workers of {scheduler} with --nthreads 1")
     if identity is not None and (other := set(client.run(identity).values()) - {identity()}):
-        raise RuntimeError(
-            f"{len(other)} other versions of the code on the workers of {scheduler}: install this one there"
+        raise ExecutorError(
+            f"{len(other)} other versions of the code or its libraries on workers of {scheduler}: install these there"
         )

@@ -106,6 +106,7 @@ def _generalization(task: Task, method: str, profile: str) -> dict[str, Any]:
 
 def _readings(task: Task, method: str, profile: str) -> dict[str, Any]:
     known([method], ("layouts", "tasks"), "method")
+    known([task.name], _LETTER, "task")
     return {"walks": WALKS[profile], "readings": READINGS[profile]}
 
 

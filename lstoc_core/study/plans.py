@@ -1,5 +1,6 @@
 """What an experiment is: a question, the runs that answer it under each profile, its table and its drawing."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pandas as pd
 
 from lstoc_core.study.cache import Function, RunSpec
-from lstoc_core.study.variants import known
+from lstoc_core.study.variants import ExperimentError, known
 from lstoc_core.worlds.tasks import TASKS, Task
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class Experiment:
         """The runs of a profile, long ones first; with tasks or methods given, all combinations under its budgets."""
         known([profile], self.plans, "profile")
         known(tasks, TASKS, "task")
+        for what, given in (("task", tasks), ("method", methods), ("seed", seeds)):
+            if repeated := [each for each, times in Counter(given).items() if times > 1]:
+                raise ExperimentError(f"{what} {repeated[0]} is given more than once: name each once")
+        if negative := [seed for seed in seeds if seed < 0]:
+            raise ExperimentError(f"seed {negative[0]} is negative: give seeds from 0 on")
         plans = self.plans[profile]
         if tasks or methods:
             plans = (Plan(tuple(tasks) or self.tasks(profile), tuple(methods) or self.methods, plans[0].seeds),)

@@ -41,6 +41,8 @@ def _view(task: "Task") -> Iterator[str]:
         yield objection
     if task.view is not None and (task.view < 1 or task.view % 2 == 0):
         yield f"view={task.view}: the agent is in its middle, so it must be odd"
+    if task.view is not None and task.view > 2 * max(task.size) + 1:
+        yield f"view={task.view} is more than twice the map: choose at most {2 * max(task.size) + 1}, or None for all"
 
 
 def _places(task: "Task") -> Iterator[str]:
@@ -62,10 +64,11 @@ def _places(task: "Task") -> Iterator[str]:
 
 
 def _ways(task: "Task") -> Iterator[str]:
-    """Every start reaches every letter."""
+    """Every start reaches every letter. Moves can be undone, so one look from the first start answers for all."""
     next_position = maps.transitions(task.cells, task.size, wrap=task.wrap)
-    for start in task.start_positions:
-        reached = maps.reachable(next_position, int(start))
-        for letter, cell in sorted(task.positions.items()):
-            if not reached[task.cells.index(cell)]:
-                yield f"the letter {letter!r} at {cell} cannot be reached from {task.cells[start]}: open a wall"
+    reached = maps.reachable(next_position, int(task.start_positions[0]))
+    away = task.start_positions[~reached[task.start_positions]]
+    for letter, cell in sorted(task.positions.items()):
+        if not reached[task.cells.index(cell)] or away.size:
+            start = task.cells[away[0] if reached[task.cells.index(cell)] else task.start_positions[0]]
+            yield f"the letter {letter!r} at {cell} cannot be reached from {start}: open a wall"

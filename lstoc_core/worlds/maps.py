@@ -20,6 +20,9 @@ Size = tuple[int, int]
 ACTIONS = ("up", "right", "down", "left")
 MOVES: tuple[Cell, ...] = ((0, -1), (1, 0), (0, 1), (-1, 0))
 
+MAX_CELLS = 4_096
+"""Largest map, 64 × 64 as the game Crafter's: every cell has an observation, which may be as large as the map."""
+
 WALL_STREAM, LETTER_STREAM, TERRAIN_STREAM = range(3)
 """One random stream per thing that is drawn, so that a change in one leaves the others as they are."""
 
@@ -83,6 +86,27 @@ def is_biconnected(size: Size, walls: Collection[Cell]) -> bool:
     graph = nx.Graph(edges)
     graph.add_nodes_from(cells)
     return bool(nx.is_biconnected(graph))
+
+
+def stays_biconnected(size: Size, walls: Collection[Cell], cell: Cell) -> bool:
+    """Whether a map that is biconnected still is after one more of its free cells has become a wall.
+
+    It is if, in a window round the cell, its free neighbours lie on a common biconnected component: then every way
+    through the cell has two ways round it that share no cell. Only where they do not is the whole map searched.
+    """
+    import networkx as nx  # here, as above
+
+    x, y = cell
+    window = {
+        place
+        for place in ((x + dx, y + dy) for dx in range(-4, 5) for dy in range(-4, 5))
+        if 0 <= place[0] < size[0] and 0 <= place[1] < size[1] and place not in walls and place != cell
+    }
+    neighbours = {(x + dx, y + dy) for dx, dy in MOVES} & window
+    edges = [((a, b), (a + dx, b + dy)) for a, b in window for dx, dy in ((1, 0), (0, 1)) if (a + dx, b + dy) in window]
+    if any(neighbours <= component for component in nx.biconnected_components(nx.Graph(edges))):
+        return True
+    return is_biconnected(size, {*walls, cell})
 
 
 def single_cells(size: Size, walls: Collection[Cell], taken: Collection[Cell]) -> list[list[Cell]]:

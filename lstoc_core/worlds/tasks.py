@@ -122,7 +122,8 @@ class Task:
         """Positions an episode may start from."""
         taken = set(self.positions.values())
         starts = [self.start] if self.start is not None else [cell for cell in self.cells if cell not in taken]
-        return np.array([self.cells.index(cell) for cell in starts], np.int32)
+        number = {cell: i for i, cell in enumerate(self.cells)}
+        return np.array([number[cell] for cell in starts], np.int32)
 
     @cached_property
     def shortest_solution(self) -> int:
@@ -171,6 +172,8 @@ def make_task(
     shape = _pair(defaults.size if size is None else size, "size")
     if min(shape) < 1:
         raise TaskError(f"size {shape}: width and height must be positive")
+    if shape[0] * shape[1] > maps.MAX_CELLS:
+        raise TaskError(f"size {shape} has {shape[0] * shape[1]:,} cells: choose at most {maps.MAX_CELLS:,}")
     first = defaults.start(shape) if isinstance(start, Default) else start
     begin = None if first is None else _pair(first, "start")
     taken = frozenset[Cell]() if begin is None else frozenset({begin})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.extras import needed_for
 from lstoc_core.worlds.domain import Defaults, Domain, Ground, Group, Layout, NamedTask, Picture, Site, Symbols
-from lstoc_core.worlds.maps import TERRAIN_STREAM, Cell, Size, is_biconnected, layout_generator
+from lstoc_core.worlds.maps import TERRAIN_STREAM, Cell, Size, layout_generator, stays_biconnected
 from lstoc_core.worlds.tasks import Task
 
 OBJECTS = {
@@ -48,9 +48,9 @@ def draw_terrain(size: Size, layout_seed: int, keep_grass: frozenset[Cell]) -> d
     near = {(x + dx, y + dy) for x, y in keep_grass for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
     terrain: dict[Cell, str] = {}
     for material, share in (("water", 0.06), ("stone", 0.06)):
-        wanted = round(share * area)
+        wanted = round(share * area) if min(size) > 1 else 0  # on a map of one row any obstacle is in the way
         for cell in _by_smooth_noise(size, rng):
-            if wanted and cell not in terrain and cell not in near and is_biconnected(size, {*terrain, cell}):
+            if wanted and cell not in terrain and cell not in near and stays_biconnected(size, terrain, cell):
                 terrain[cell] = material
                 wanted -= 1
     paths = [cell for cell in _by_smooth_noise(size, rng) if cell not in terrain and cell not in keep_grass]
