@@ -32,14 +32,14 @@ class ForwardConfig:
     """ε: probability of a random action while exploring; overrides the explorer's default."""
     success_share: float = 0.5
     """Successes pay π_exp only while a smaller fraction of recent episodes succeeds, so that failures go on coming."""
-    threshold: int = 20
+    threshold: int = 80
     """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
     increment: int = 20
     """K_T: added to N_T at each restart."""
     keep: bool = True
     """Whether a restart keeps the trajectories of earlier trees; False: its buffers begin empty."""
-    longest_wait: int = 10
-    """A node that has waited for this many times N_T successes is taken to be wrong, and the tree is given up."""
+    longest_wait: int = 3
+    """A path is given up, and the tree with it, if it stays rare among this many times N_T unexplained successes."""
     objective: Objective = "lstoc"
     """"lstoc", "baseline1" (no first occupancy) or "baseline2" (all states, no temporal sampling)."""
     exact: bool = False
@@ -121,7 +121,7 @@ class Forward:
         self._first = 0
         """Trajectories before the last restart."""
         self._waiting: tuple[KeyPath, int] = ((), 0)
-        """The working node that waits for successes, and how many there were when it began to."""
+        """The path that waits for successes, and how many unexplained ones there were when it began to."""
 
     @property
     def tree(self) -> SubgoalTree:
@@ -175,7 +175,7 @@ class Forward:
             return Missing()
         if len(open_) < self.threshold:  # line 24
             few = Need(f"{len(open_)} of {self.threshold} unexplained successes follow {{}}", (path,))
-            return self._restart(few) if self._waited_too_long(len(positives)) else Missing((few,))
+            return self._restart(few) if self._waited_too_long(int((~explained).sum())) else Missing((few,))
         if not len(failed):
             return Missing.one("no failure was seen: there is nothing to contrast with")
         behind, failed_behind = after(positives.select(open_), path), after(negatives.select(failed), path)
@@ -188,15 +188,15 @@ class Forward:
         wrong = self._inconsistency()
         return self._restart(Need(wrong)) if wrong else Missing()
 
-    def _waited_too_long(self, positives: int) -> bool:
-        """Whether so many successes came while the working node waited that its path must be wrong; the root's is not.
+    def _waited_too_long(self, unexplained: int) -> bool:
+        """Whether so many unexplained successes came while the path of the working node waited that it must be wrong.
 
-        r_a pays for following the path, so a right one does not stay rare.
+        r_a pays for following the path, so a right one does not stay rare. The root's is never wrong.
         """
         path = self.attempt.working_path
         if path != self._waiting[0]:
-            self._waiting = path, positives
-        return bool(path) and positives - self._waiting[1] >= self.config.longest_wait * self.threshold
+            self._waiting = path, unexplained
+        return bool(path) and unexplained - self._waiting[1] >= self.config.longest_wait * self.threshold
 
     def _finish(self) -> Missing:
         """Every success is explained: name the sequences, or collect more (lines 8 to 13, then 24)."""
