@@ -26,11 +26,11 @@ from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
-from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.labeling import Labeling, LabelingError, certify, label
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.run.checkpoint import Checkpoint
+from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, num_envs
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
@@ -57,8 +57,6 @@ class Problem(Protocol):
 
 
 EnvLike = Problem | str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | VectorEnv[Any, Any, Any]
-MakeExplorer = Callable[[IdVectorEnv, LSTOCConfig, int], Explorer]
-"""Makes an explorer for an environment, settings and a seed."""
 Callback = Callable[[Record], bool | None]
 """Called with the record of each update; returning False ends the run."""
 
@@ -123,7 +121,7 @@ def discover(
     progress: bool = True,
     config: LSTOCConfig | None = None,
     contrast: Literal["exact", "learned"] = "exact",
-    explorer: Literal["policy"] | MakeExplorer = "policy",
+    explorer: Literal["policy", "planner", "auto"] | MakeExplorer = "policy",
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Discovery:
@@ -145,9 +143,10 @@ def discover(
     _check(config, fsm, seed, max_steps, callbacks)
     problem = _problem(env)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    world = _vector_env(problem, config.num_envs, seed)
-    finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast))
-    scout = _chosen("explorer", explorer, EXPLORERS)(world, config, seed)
+    world = _vector_env(problem, num_envs(explorer, config), seed)
+    setting = Setting(world, fsm, config, seed, contrast)
+    finder = _chosen("method", method, METHODS)(setting)
+    scout = _chosen("explorer", explorer, EXPLORERS)(setting)
     name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
@@ -185,10 +184,6 @@ def discover(
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------
-
-EXPLORERS: Mapping[str, MakeExplorer] = {
-    "policy": lambda env, config, seed: PolicyExplorer(env, config, seed=seed),
-}
 
 
 def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, callbacks: Sequence[Callback]) -> None:

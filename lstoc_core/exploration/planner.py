@@ -1,0 +1,222 @@
+"""The planner: an explorer that asks what it does not know ("twenty questions").
+
+It learns a map of the world (`world_map`), keeps the assignments that are consistent with every episode (`beliefs`), and
+walks the plan whose outcome they disagree about most (`plans`). Where the map has gaps, it first tries what it has never
+tried. Once the sequences are known, it walks the shortest ways through them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.method import Request
+from lstoc_core.exploration.beliefs import Beliefs
+from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.exploration.plans import Ground, PlanSearch
+from lstoc_core.exploration.routes import Itinerary, Routes, nearest_gap
+from lstoc_core.exploration.world_map import WorldMap
+from lstoc_core.logic.fsm import FSM
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.recorder import EpisodeRecorder
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A plan under way: what to do, and what should be seen."""
+
+    actions: tuple[int, ...]
+    ids: tuple[int, ...]
+    """Observation ids before each action, and at the end."""
+    waypoints: tuple[int, ...] = ()
+    arrivals: tuple[int, ...] = ()
+    """When each way-point is reached, in actions."""
+    success: float = float("nan")
+    """Predicted probability of success; NaN for an errand that was not judged."""
+
+
+class PlannerExplorer:
+    """An `Explorer` that plans on a map it learns."""
+
+    def __init__(self, env: IdVectorEnv, config: LSTOCConfig, fsm: FSM | None, *, seed: int) -> None:
+        self.env, self.config = env, config
+        self.settings = config.planner
+        self.env_steps = 0
+        self._rng = np.random.default_rng(seed)
+        self.map = WorldMap(env.num_envs, env.num_actions)
+        self.words = Words.of(fsm.minimal_sequences()) if fsm is not None else None
+        self.beliefs = None if self.words is None else Beliefs(
+            self.words, self.settings, rng=self._rng, noise=config.guided.noise, prompt=config.guided.prompt
+        )
+        self.recorder = EpisodeRecorder(env.num_envs)
+        self._errands: list[Errand | None] = [None] * env.num_envs
+        self._done = [0] * env.num_envs
+        """Actions of its errand that each environment has taken."""
+        self.forecasts: list[tuple[float, bool]] = []
+        """Predicted probability of success and label of the episodes that were planned."""
+        self._routes: Routes | None = None
+        ids, _ = env.reset()
+        self.recorder.begin(ids)
+        self.map.begin(ids)
+
+    @property
+    def trajectories(self) -> TrajectoryStore:
+        return self.recorder.store
+
+    @property
+    def learner(self) -> PPO | None:
+        return None
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode so far; 1000 before the first."""
+        lengths = self.trajectories.lengths
+        return int(lengths.max()) - 1 if len(lengths) else 1000
+
+    def explore(self, request: Request, silence: int) -> dict[str, float]:
+        """Go on until an episode ends."""
+        before = len(self.trajectories)
+        self._refresh()
+        while len(self.trajectories) == before:
+            for env in range(self.env.num_envs):
+                if self._errands[env] is None:
+                    self._errands[env], self._done[env] = self._next_errand(env, request), 0
+            self._step()
+        labels = self.trajectories.labels[before:]
+        return {"episodes": len(labels), "success_rate": float(labels.mean())}
+
+    def _refresh(self) -> None:
+        if self.map.refresh():
+            self._routes = None
+
+    @property
+    def routes(self) -> Routes:
+        """Shortest ways on the map as of now."""
+        if self._routes is None:
+            self._routes = Routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))
+        return self._routes
+
+    # --- acting ---
+
+    def _step(self) -> None:
+        """One step of every environment, each on its errand."""
+        envs = range(self.env.num_envs)
+        errands = [errand for errand in self._errands if errand is not None]
+        actions = np.array([errands[env].actions[self._done[env]] for env in envs])
+        ids, _, terminated, truncated, info = self.env.step(actions)
+        done, final_ids, success = terminated | truncated, info["final_obs"], info["success"]
+        self.env_steps += len(actions)
+        self.map.step(actions, final_ids, done, ids)
+        self.recorder.step(final_ids, done, success, ids)
+        for env, errand in enumerate(errands):
+            self._done[env] += 1
+            if done[env]:
+                if not np.isnan(errand.success):
+                    self.forecasts.append((errand.success, bool(success[env])))
+                self._errands[env] = None
+            elif int(final_ids[env]) != errand.ids[self._done[env]]:
+                self._errands[env] = self._rerouted(env, errand)
+                self._done[env] = 0
+            elif self._done[env] == len(errand.actions):
+                self._errands[env] = None
+
+    def _rerouted(self, env: int, errand: Errand) -> Errand | None:
+        """The rest of an errand, from where a surprise has led."""
+        left = tuple(
+            state
+            for state, when in zip(errand.waypoints, errand.arrivals, strict=True)
+            if when >= self._done[env]
+        )
+        if not left:
+            return None
+        self._refresh()
+        rest = self.routes.walk(self.map.place(env), left, self._steps_left(env))
+        return self._errand(self.routes, rest, errand.success) if len(rest.places) > 1 else None
+
+    def _steps_left(self, env: int) -> int:
+        return max(1, self.horizon + 1 - int(self.recorder.running.lengths[env]))
+
+    def _errand(self, routes: Routes, walk: Itinerary, success: float = float("nan")) -> Errand:
+        actions = tuple(routes.action(*pair) for pair in zip(walk.places[:-1], walk.places[1:], strict=True))
+        ids = tuple(self.map.ids[list(walk.places)].tolist())
+        return Errand(actions, ids, walk.waypoints, walk.arrivals, success)
+
+    # --- choosing errands ---
+
+    def _next_errand(self, env: int, request: Request) -> Errand:
+        """What to do next: close a gap of the map, else the plan that tells most, else a tour."""
+        self._refresh()
+        place = self.map.place(env)
+        begins = self.recorder.running.lengths[env] == 1
+        if self._gaps() > self.settings.gaps or not begins:
+            gap = self._gap(place)
+            if gap is not None:
+                return self._towards(place, gap)
+        if begins and self.beliefs is not None:
+            self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
+            if len(self.beliefs):
+                return self._plan(env, place)
+        tour = self.routes.tour(place, self._steps_left(env), 1.0, self._rng)
+        walk = self.routes.walk(place, tour, self._steps_left(env))
+        if len(walk.places) > 1:
+            return self._errand(self.routes, walk)
+        return Errand((int(self._rng.integers(self.env.num_actions)),), (-1, -1))
+
+    def _gap(self, place: int) -> tuple[int, ...] | None:
+        """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere."""
+        promise, anchored = self.map.promise, self.map.anchored
+        known = np.where(anchored[:, None], promise, -1)
+        return nearest_gap(self.map.links, place, known) or nearest_gap(self.map.links, place, promise)
+
+    def _gaps(self) -> float:
+        """Fraction of the map's actions that were never tried."""
+        return float((self.map.links < 0).mean())
+
+    def _towards(self, place: int, actions: Sequence[int]) -> Errand:
+        """An errand along actions; what the last one leads to is unknown."""
+        ids = [int(self.map.ids[place])]
+        for action in actions[:-1]:
+            place = int(self.map.links[place, action])
+            ids.append(int(self.map.ids[place]))
+        return Errand(tuple(actions), (*ids, -1))
+
+    def _plan(self, env: int, place: int) -> Errand:
+        """The plan that tells most."""
+        assert self.beliefs is not None and self.words is not None
+        beliefs, config = self.beliefs, self.settings
+        chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
+        half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
+        judges, makers = (chosen, chosen) if half == len(chosen) else (chosen[:half], chosen[half:])
+        weights = beliefs.weights[judges]
+        store = self.trajectories
+        successes = [store.trajectory(int(index)) for index in store.positives[-20:]]
+        ground = Ground(self.map.ids, self.map.links, place, self._steps_left(env), successes)
+        search = PlanSearch(
+            ground, self.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
+            weights / weights.sum(), self._under_way(env, beliefs.assignments[judges]), rng=self._rng,
+        )  # fmt: skip
+        best = search.best()
+        return self._errand(search.routes[0], best.itinerary, best.success)
+
+    def _under_way(self, env: int, judges: Assignments) -> NDArray[np.int64] | None:
+        """A number for each combination of outcomes that the judges predict for the planned episodes that run."""
+        assert self.words is not None
+        groups = None
+        for other, errand in enumerate(self._errands):
+            if other == env or errand is None or np.isnan(errand.success):
+                continue
+            length = int(self.recorder.running.lengths[other])
+            walk = [*self.recorder.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
+            times = self.words.success_times(Visits.of(walk, int(max(*walk, judges.max())) + 1), judges)
+            joint = times if groups is None else groups * (len(walk) + 1) + times
+            groups = np.unique(joint, return_inverse=True)[1]
+        return groups
+
+    success_rate = float("nan")
