@@ -32,6 +32,8 @@ class PlannerConfig:
     """Best plans that are varied."""
     judges: int = 1_500
     """Assignments by which plans are judged."""
+    imagined: int = 1_000_000
+    """Most steps on the map to train a policy in the solve phase; 0: none is trained."""
 
 
 @dataclass(frozen=True)

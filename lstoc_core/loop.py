@@ -105,6 +105,11 @@ class Discovery:
     explorer: Explorer
 
     @property
+    def exploration(self) -> str:
+        """Which way of exploring was used, and why."""
+        return self.explorer.account
+
+    @property
     def learner(self) -> PPO | None:
         """The policy and its training state; None if the explorer has none."""
         return self.explorer.learner
@@ -133,7 +138,8 @@ def discover(
     max_steps: budget of environment steps for exploration and solve phase together.
     solve: go on after the discovery until the policy completes the task.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
-    explorer: "policy" (the paper's GRU policy, trained by PPO), or a function that makes one.
+    explorer: "policy" (the paper's GRU policy, trained by PPO), "planner" (asks by plans on a map that it learns),
+        "auto" (the planner while its map predicts well, else the policy), or a function that makes one for a `Setting`.
     callbacks: called with the record of each update, as kept in `history`; one that returns False ends the run.
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 

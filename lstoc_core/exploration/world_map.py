@@ -130,6 +130,13 @@ class WorldMap:
         return self._place.get(self._find(self.at[env]), -1)
 
     @property
+    def starts(self) -> NDArray[np.int64]:
+        """Place in which each episode has started."""
+        steps = self._log[: self._logged]
+        ids = [*self._first.tolist(), *steps[..., 3][steps[..., 2] > 0].tolist()]
+        return np.array([self._place[self._enter(START, START, start)] for start in ids])
+
+    @property
     def anchored(self) -> Bools:
         """Whether each place is known by what is seen there, [places]."""
         return ~np.isin(self.ids, list(self.aliased))
