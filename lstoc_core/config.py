@@ -13,7 +13,7 @@ class PlannerConfig:
     """Settings of the planner explorer."""
 
     num_envs: int = 1
-    """Episodes side by side. A plan cannot know how episodes that still run will end: more of them cost trajectories."""
+    """Episodes side by side. Plans do not know how episodes under way will end, so more of them cost trajectories."""
     gaps: float = 0.0
     """Fraction of the map's actions that may be untried when planned episodes begin."""
     rows: int = 600_000

@@ -150,7 +150,7 @@ def discover(
     problem = _problem(env)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
     world = _vector_env(problem, num_envs(explorer, config), seed)
-    setting = Setting(world, fsm, config, seed, contrast)
+    setting = Setting(world, fsm, config, seed, contrast, lambda width: _widened(problem, world, width, seed))
     finder = _chosen("method", method, METHODS)(setting)
     scout = _chosen("explorer", explorer, EXPLORERS)(setting)
     name = _name(method, finder)
@@ -226,6 +226,15 @@ def _vector_env(env: Any, num_envs: int, seed: int) -> IdVectorEnv:
     if callable(env):
         return InternedVectorEnv([env] * num_envs, seed=seed)
     raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, or a factory of one")
+
+
+def _widened(env: Any, world: IdVectorEnv, num_envs: int, seed: int) -> IdVectorEnv:
+    """The same environment with so many episodes side by side, if it can be made again; `world` itself if not."""
+    if isinstance(env, Problem):
+        return env.vector_env(num_envs, seed=seed)
+    if isinstance(world, InternedVectorEnv) and callable(env):
+        return InternedVectorEnv([env] * num_envs, world.identity, seed=seed)
+    return world
 
 
 def _of_ids(env: VectorEnv[Any, Any, Any]) -> IdVectorEnv:

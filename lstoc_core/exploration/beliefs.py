@@ -19,7 +19,6 @@ from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
 from lstoc_core.trajectories.store import TrajectoryStore
 
-
 CACHED = 60_000_000
 """Most entries of tables of visits that are kept."""
 

@@ -1,8 +1,11 @@
 """The planner: an explorer that asks what it does not know ("twenty questions").
 
-It learns a map of the world (`world_map`), keeps the assignments that are consistent with every episode (`beliefs`), and
-walks the plan whose outcome they disagree about most (`plans`). Where the map has gaps, it first tries what it has never
-tried. Once the sequences are known, it walks the shortest ways through them.
+It learns a map of the world (`world_map`), keeps the assignments that are consistent with every episode (`beliefs`),
+and walks the plan whose outcome they disagree about most (`plans`). Where the map has gaps, it first tries what it has
+never tried. Once the sequences are known, it walks the shortest ways through them.
+
+Without an FSM there are no assignments. Then it follows the paths that discovery asks for, some with a key state left
+out, and walks tours.
 """
 
 import math
@@ -31,7 +34,6 @@ from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.recorder import EpisodeRecorder
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
-
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
@@ -64,10 +66,10 @@ class PlannerExplorer:
         """What `load` leaves to `load_state_dict`: whether episodes go on, and the policy's file."""
         self._rng = np.random.default_rng(seed)
         self.map = WorldMap(env.num_envs, env.num_actions)
-        self.words = Words.of(fsm.minimal_sequences()) if fsm is not None else None
-        self.beliefs = None if self.words is None else Beliefs(
-            self.words, self.settings, rng=self._rng, noise=config.guided.noise, prompt=config.guided.prompt
-        )
+        self.beliefs: Beliefs | None = None
+        if fsm is not None:
+            words, guided = Words.of(fsm.minimal_sequences()), config.guided
+            self.beliefs = Beliefs(words, self.settings, rng=self._rng, noise=guided.noise, prompt=guided.prompt)
         self.recorder = EpisodeRecorder(env.num_envs)
         self._errands: list[Errand | None] = [None] * env.num_envs
         self._done = [0] * env.num_envs
@@ -158,9 +160,7 @@ class PlannerExplorer:
     def _rerouted(self, env: int, errand: Errand) -> Errand | None:
         """The rest of an errand, from where a surprise has led."""
         left = tuple(
-            state
-            for state, when in zip(errand.waypoints, errand.arrivals, strict=True)
-            if when >= self._done[env]
+            state for state, when in zip(errand.waypoints, errand.arrivals, strict=True) if when >= self._done[env]
         )
         if not left:
             return None
@@ -192,7 +192,7 @@ class PlannerExplorer:
         if begins and self.beliefs is not None:
             self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
             if len(self.beliefs):
-                return self._plan(env, place)
+                return self._plan(env, place, self.beliefs)
         return self._through(env, self.routes.tour(place, self._steps_left(env), 1.0, self._rng))
 
     def _through(self, env: int, waypoints: States) -> Errand:
@@ -229,10 +229,9 @@ class PlannerExplorer:
             ids.append(int(self.map.ids[place]))
         return Errand(tuple(actions), (*ids, -1))
 
-    def _plan(self, env: int, place: int) -> Errand:
+    def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand:
         """The plan that tells most."""
-        assert self.beliefs is not None and self.words is not None
-        beliefs, config = self.beliefs, self.settings
+        config = self.settings
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
         half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
         judges, makers = (chosen, chosen) if half == len(chosen) else (chosen[:half], chosen[half:])
@@ -241,25 +240,25 @@ class PlannerExplorer:
         successes = [store.trajectory(int(index)) for index in store.positives[-20:]]
         ground = Ground(self.map.ids, self.map.links, place, self._steps_left(env), successes)
         search = PlanSearch(
-            ground, self.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
-            weights / weights.sum(), self._under_way(env, beliefs.assignments[judges]), rng=self._rng,
+            ground, beliefs.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
+            weights / weights.sum(), self._under_way(env, beliefs.words, beliefs.assignments[judges]), rng=self._rng,
         )  # fmt: skip
         best = search.best()
         return self._errand(search.routes[0], best.itinerary, best.success)
 
-    def _under_way(self, env: int, judges: Assignments) -> NDArray[np.int64] | None:
+    def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:
         """A number for each combination of outcomes that the judges predict for the planned episodes that run."""
-        assert self.words is not None
         groups = None
         for other, errand in enumerate(self._errands):
             if other == env or errand is None or np.isnan(errand.success):
                 continue
             length = int(self.recorder.running.lengths[other])
             walk = [*self.recorder.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
-            times = self.words.success_times(Visits.of(walk, int(max(*walk, judges.max())) + 1), judges)
+            times = words.success_times(Visits.of(walk, int(max(*walk, judges.max())) + 1), judges)
             joint = times if groups is None else groups * (len(walk) + 1) + times
             groups = np.unique(joint, return_inverse=True)[1]
         return groups
+
     # --- solving ---
 
     def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
@@ -282,8 +281,7 @@ class PlannerExplorer:
             return self._through(env, self.routes.tour(place, left, 1.0, self._rng))
         walks = [self.routes.walk(place, path, left) for path in paths]
         lengths = [
-            len(walk.places) if walk.waypoints == path else math.inf
-            for walk, path in zip(walks, paths, strict=True)
+            len(walk.places) if walk.waypoints == path else math.inf for walk, path in zip(walks, paths, strict=True)
         ]
         return self._through(env, paths[int(np.argmin(lengths))])
 
@@ -307,7 +305,7 @@ class PlannerExplorer:
 
     @property
     def solved(self) -> bool:
-        """Whether the walks complete the task, and so does the policy on the map (or its training has been given up)."""
+        """Whether the walks complete the task, and so does the policy on the map (or training it was given up)."""
         steps = self._pursuit.env_steps if self._pursuit else 0
         trained = steps >= self.settings.imagined or (self._pursuit is not None and self._pursuit.solved)
         return self._walks_solve and trained

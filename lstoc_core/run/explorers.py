@@ -6,6 +6,7 @@ An explorer of one's own is a function from a `Setting` to an `Explorer`: `disco
 from collections.abc import Callable, Mapping
 
 from lstoc_core.config import LSTOCConfig
+from lstoc_core.exploration.auto import AutoExplorer
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
@@ -24,7 +25,13 @@ def make_planner(setting: Setting) -> PlannerExplorer:
     return PlannerExplorer(setting.env, setting.config, setting.fsm, seed=setting.seed)
 
 
-EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner}
+def make_auto(setting: Setting) -> AutoExplorer:
+    """The planner while its map predicts well, the policy otherwise."""
+    widened = setting.widened or (lambda _: setting.env)
+    return AutoExplorer(setting.env, widened, setting.config, setting.fsm, seed=setting.seed)
+
+
+EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
 
 
 def num_envs(explorer: object, config: LSTOCConfig) -> int:
