@@ -14,8 +14,8 @@ class PlannerConfig:
 
     num_envs: int = 1
     """Episodes side by side. Plans do not know how episodes under way will end, so more of them cost trajectories."""
-    gaps: float = 0.0
-    """Fraction of the map's actions that may be untried when planned episodes begin."""
+    mapping: int = 4
+    """Steps per known observation and action that may be spent on gaps of the map before planned episodes begin."""
     rows: int = 600_000
     """Most assignments tried at a time when beliefs are drawn."""
     held: int = 100_000

@@ -183,7 +183,8 @@ class PlannerExplorer:
         self._refresh()
         place = self.map.place(env)
         begins = self.recorder.running.lengths[env] == 1
-        if self._gaps() > self.settings.gaps or not begins:
+        budget = self.settings.mapping * len(self.map.known_ids) * self.env.num_actions
+        if self.env_steps < budget or not begins:
             gap = self._gap(place)
             if gap is not None:
                 return self._towards(place, gap)
@@ -216,10 +217,6 @@ class PlannerExplorer:
         promise, anchored = self.map.promise, self.map.anchored
         known = np.where(anchored[:, None], promise, -1)
         return nearest_gap(self.map.links, place, known) or nearest_gap(self.map.links, place, promise)
-
-    def _gaps(self) -> float:
-        """Fraction of the map's actions that were never tried."""
-        return float((self.map.links < 0).mean())
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
         """An errand along actions; what the last one leads to is unknown."""

@@ -6,8 +6,8 @@ an anchor until two visits, followed by the same actions, lead to different obse
 ids that are aliased can do so; so the map splits exactly what must be split, as deep as needed.
 
 Ways that end in the same place are merged: two nodes with the same id are one if the same action leads from both to the
-same other place, and no action tells them apart. (A step after which nothing looks different proves nothing: it may
-have been blocked in one of them.)
+same third place, and no action tells them apart. (The third must be known to be another place: a step that was blocked
+proves nothing.)
 
 If even the same actions from the same start lead to different observations, and most ids have been split, the world is
 *stochastic*. Then nodes are the ids themselves, and the map expects the most frequent successor.
@@ -256,13 +256,19 @@ class WorldMap:
             for start in self._ways:
                 node = self._find(start)
                 for action, out in enumerate(self._out[node]):
-                    for successor in [self._find(each) for each in out if self._id[each] != self._id[node]]:
+                    for successor in [self._find(each) for each in out]:
                         twin = self._find(known.setdefault((self._id[node], action, successor), node))
                         node = self._find(node)
-                        if twin != node and (pairs := self._same(twin, node)) is not None:
+                        if twin == node or not (self._apart(successor, node) and self._apart(successor, twin)):
+                            continue
+                        if (pairs := self._same(twin, node)) is not None:
                             for one, two in pairs:
                                 self._unite(self._find(one), self._find(two))
                             again = True
+
+    def _apart(self, one: int, two: int) -> bool:
+        """Whether two nodes are known to be different places."""
+        return self._id[one] != self._id[two] or self._same(one, two) is None
 
     def _same(self, one: int, two: int) -> list[tuple[int, int]] | None:
         """Pairs of nodes that become one if these two do; None if what follows them tells them apart."""
