@@ -213,10 +213,14 @@ class PlannerExplorer:
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
 
     def _gap(self, place: int) -> tuple[int, ...] | None:
-        """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere."""
-        promise, anchored = self.map.promise, self.map.anchored
-        known = np.where(anchored[:, None], promise, -1)
-        return nearest_gap(self.map.links, place, known) or nearest_gap(self.map.links, place, promise)
+        """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere.
+
+        States on which episodes have succeeded are avoided: the next episode may end there as well.
+        """
+        links, promise, store = self.map.links, self.map.promise, self.trajectories
+        shunned = np.flatnonzero(np.isin(self.map.ids, store.ids[store.offsets[1:][store.labels] - 1])).tolist()
+        known = np.where(self.map.anchored[:, None], promise, -1)
+        return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
         """An errand along actions; what the last one leads to is unknown."""

@@ -1,7 +1,7 @@
 """Ways on a map: the cheapest way to a state, walks through way-points, and the nearest action never tried."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,16 +109,19 @@ class Routes:
         return waypoints
 
 
-def nearest_gap(links: Links, place: int, worth: NDArray[np.float64]) -> tuple[int, ...] | None:
+def nearest_gap(
+    links: Links, place: int, worth: NDArray[np.float64], shunned: Collection[int] = ()
+) -> tuple[int, ...] | None:
     """Actions that lead to the nearest action never tried, which is the last; None if there is none within reach.
 
     worth: [places, actions]; of several untried actions the one worth most is chosen, those below 0 are left out.
+    shunned: places that the way must not enter.
     """
     worth = np.where(links < 0, worth, -1)
     best = worth.argmax(axis=1)
     wanted = worth.max(axis=1) >= 0
     ways: dict[int, tuple[int, int]] = {}
-    open_, seen = deque([place]), {place}
+    open_, seen = deque([place]), {place, *shunned}
     while open_:
         here = open_.popleft()
         if wanted[here]:
