@@ -64,7 +64,8 @@ class Beliefs:
         """Probability of each assignment, [K]."""
         odds = self.noise / (1 - self.noise)
         weights: NDArray[np.float64] = odds ** (self.errors - self.errors.min(initial=0)).astype(float)
-        return weights / weights.sum()
+        weights /= weights.sum()
+        return weights
 
     def draw(self, count: int) -> Assignments:
         """Assignments drawn from the beliefs."""

@@ -45,7 +45,7 @@ class Visits:
     @cached_property
     def never(self) -> int:
         """The time that stands for "never": T + 1."""
-        return self.table.shape[-2] - 1
+        return int(self.table.shape[-2]) - 1
 
     def __getitem__(self, walk: int) -> "Visits":
         return Visits(self.table[walk])

@@ -205,7 +205,7 @@ class PlannerExplorer:
 
     def _contrast(self, env: int, paths: Sequence[KeyPath]) -> Errand:
         """Without an FSM: one of the paths, with a key state left out half of the time; then a tour."""
-        path = list(paths[self._rng.integers(len(paths))])
+        path = list(paths[int(self._rng.integers(len(paths)))])
         if len(path) > 1 and self._rng.random() < 0.5:
             path.pop(int(self._rng.integers(len(path))))
         before = self.routes.tour(self.map.place(env), int(self._rng.integers(1, self.horizon)), 1.0, self._rng)

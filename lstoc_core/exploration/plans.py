@@ -44,7 +44,7 @@ def information(
     return _entropy(np.bincount(joint, weights)) - _entropy(np.bincount(groups, weights))
 
 
-def _entropy(masses: NDArray[np.float64]) -> float:
+def _entropy(masses: NDArray[Any]) -> float:
     shares = masses[masses > 0] / masses.sum()
     return float(-(shares * np.log2(shares)).sum())
 
@@ -157,7 +157,7 @@ class PlanSearch:
 
     def _part_of_success(self) -> States:
         """Some of the states of a past success, in its order."""
-        ids = self.ground.successes[self.rng.integers(len(self.ground.successes))]
+        ids = self.ground.successes[int(self.rng.integers(len(self.ground.successes)))]
         count = min(len(ids), int(self.rng.integers(2, 12)))
         chosen = np.sort(self.rng.choice(len(ids), count, replace=False))
         return [*ids[chosen].tolist(), int(ids[-1])]
@@ -165,7 +165,7 @@ class PlanSearch:
     def _varied(self, found: Sequence[Judgement]) -> Itinerary:
         """One of the plans with a part left out, moved, turned round, put in, or taken from another plan."""
         rng = self.rng
-        waypoints = list(found[rng.integers(len(found))].itinerary.waypoints)
+        waypoints = list(found[int(rng.integers(len(found)))].itinerary.waypoints)
         if not waypoints:
             return self._itinerary(self._through_beliefs())
         begin, end = np.sort(rng.integers(len(waypoints) + 1, size=2))
@@ -184,5 +184,5 @@ class PlanSearch:
         elif kind == 3:
             waypoints[begin:begin] = self._through_beliefs()
         else:
-            waypoints[begin:] = found[rng.integers(len(found))].itinerary.waypoints[begin:]
+            waypoints[begin:] = found[int(rng.integers(len(found)))].itinerary.waypoints[begin:]
         return self._itinerary(waypoints)
