@@ -9,6 +9,34 @@ from lstoc_core.policies.pursuit import PursuitConfig
 
 
 @dataclass(frozen=True)
+class PlannerConfig:
+    """Settings of the planner explorer."""
+
+    num_envs: int = 1
+    """Episodes side by side. Plans do not know how episodes under way will end, so more of them cost trajectories."""
+    mapping: int = 4
+    """Steps per known observation and action that may be spent on gaps of the map before planned episodes begin."""
+    rows: int = 600_000
+    """Most assignments tried at a time when beliefs are drawn."""
+    held: int = 100_000
+    """Most assignments held as beliefs."""
+    few: int = 2_000
+    """A sample of beliefs smaller than this is drawn anew."""
+    candidates: int = 36
+    """Plans made at first."""
+    variations: int = 24
+    """Plans made from the best ones, per round."""
+    rounds: int = 3
+    """Rounds of variation."""
+    best: int = 8
+    """Best plans that are varied."""
+    judges: int = 1_500
+    """Assignments by which plans are judged."""
+    imagined: int = 1_000_000
+    """Most steps on the map to train a policy in the solve phase; 0: none is trained."""
+
+
+@dataclass(frozen=True)
 class LSTOCConfig:
     """Settings of the loop; each of its parts has a field of its own."""
 
@@ -39,3 +67,5 @@ class LSTOCConfig:
     """Whether the policy goes on learning after the first discovery. False: the paper's fixed-policy baseline."""
     pursuit: PursuitConfig = field(default_factory=PursuitConfig)
     """The solve phase."""
+    planner: PlannerConfig = field(default_factory=PlannerConfig)
+    """The planner explorer."""

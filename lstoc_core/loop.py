@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -25,12 +26,12 @@ from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
-from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
 from lstoc_core.result import Discovery, KeyState, labeling_of
 from lstoc_core.run.checkpoint import Checkpoint
-from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids
+from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
+from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, num_envs
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
@@ -41,8 +42,6 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "discover"]
 
 
-MakeExplorer = Callable[[IdVectorEnv, LSTOCConfig, int], Explorer]
-"""Makes an explorer for an environment, settings and a seed."""
 Callback = Callable[[Record], bool | None]
 """Called with the record of each update; returning False ends the run."""
 
@@ -59,7 +58,7 @@ def discover(
     progress: bool = True,
     config: LSTOCConfig | None = None,
     contrast: Literal["exact", "learned"] = "exact",
-    explorer: Literal["policy"] | MakeExplorer = "policy",
+    explorer: Literal["policy", "planner", "auto"] | MakeExplorer = "policy",
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Discovery:
@@ -76,7 +75,8 @@ def discover(
     max_steps: budget of environment steps for exploration and solve phase together.
     solve: go on after the discovery until the policy completes the task.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
-    explorer: "policy" (the paper's GRU policy, trained by PPO), or a function that makes one.
+    explorer: "policy" (the paper's GRU policy, trained by PPO), "planner" (asks by plans on a map that it learns),
+        "auto" (the planner while its map predicts well, else the policy), or a function that makes one for a `Setting`.
     callbacks: called with the record of each update, as kept in `history`; one that returns False ends the run.
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
@@ -88,10 +88,12 @@ def discover(
     check_success(success)
     problem, seed = named_environment(env) if isinstance(env, str) else env, operator.index(seed)
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    world = vector_of_ids(problem, config.num_envs, seed=seed, success=success)
+    world = vector_of_ids(problem, num_envs(explorer, config), seed=seed, success=success)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
-    finder = _chosen("method", method, METHODS)(Setting(world, fsm, config, seed, contrast, discount))
-    scout = _chosen("explorer", explorer, EXPLORERS)(world, config, seed)
+    again = partial(widened, problem, world, seed=seed, success=success)
+    setting = Setting(world, fsm, config, seed, contrast, discount, again)
+    finder = _chosen("method", method, METHODS)(setting)
+    scout = _chosen("explorer", explorer, EXPLORERS)(setting)
     name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
@@ -132,10 +134,6 @@ def discover(
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------
-
-EXPLORERS: Mapping[str, MakeExplorer] = {
-    "policy": lambda env, config, seed: PolicyExplorer(env, config, seed=seed),
-}
 
 
 def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, callbacks: Sequence[Callback]) -> None:
@@ -223,6 +221,7 @@ def _result(
         num_positives=counts.positives,
         env_steps=counts.env_steps,
         success_rate=explorer.success_rate,
+        exploration=explorer.account,
         history=journal.history,
         trajectories=explorer.trajectories,
         observations=observations,

@@ -83,6 +83,7 @@ def learn(
         num_positives=len(store.positives),
         env_steps=store.num_steps,
         success_rate=float("nan"),
+        exploration="none: the episodes were given",
         history=[],
         trajectories=store,
         observations=table,

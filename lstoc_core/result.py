@@ -77,6 +77,8 @@ class Discovery:
     """Environment steps until then."""
     success_rate: float
     """Of the last episodes of the solve phase; NaN without one."""
+    exploration: str
+    """Which explorer was used, and why."""
     history: list[Record]
     """One record per update."""
     trajectories: TrajectoryStore
@@ -194,7 +196,7 @@ class Discovery:
         labeling, fsm = self.labeling, self.fsm
         return {
             "format": FORMAT,
-            **{name: getattr(self, name) for name in (*plain, "env_steps", "success_rate", "history")},
+            **{name: getattr(self, name) for name in (*plain, "env_steps", "success_rate", "exploration", "history")},
             "key_ids": [key.observation_id for key in self.key_states],
             "tree": self.tree.to_json(),
             "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
@@ -227,7 +229,7 @@ def load(path: str | os.PathLike[str]) -> Discovery:
     store.append_flat(arrays["ids"], arrays["lengths"], arrays["labels"])
     plain = ("method", "seed", "finished", "interrupted", "num_trajectories", "num_positives", "env_steps")
     return Discovery(
-        **{name: facts[name] for name in (*plain, "success_rate")},
+        **{name: facts[name] for name in (*plain, "success_rate", "exploration")},
         sequences=nested_tuples(facts["sequences"]),
         key_states=tuple(
             KeyState(index, np.asarray(observation), key)

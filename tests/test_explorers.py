@@ -17,6 +17,7 @@ from lstoc_core.trajectories.recorder import EpisodeRecorder
 class RandomExplorer:
     """Acts uniformly at random, whatever is asked of it; never learns to solve anything."""
 
+    account = "at random"
     learner = None
     solved = False
 
@@ -66,20 +67,21 @@ def test_an_explorer_of_ones_own_through_the_whole_loop():
     task = tiny("(a;b)|c")
     made = []
 
-    def at_random(env, config, seed):
-        made.append(RandomExplorer(env, seed))
+    def at_random(setting):
+        made.append(RandomExplorer(setting.env, setting.seed))
         return made[0]
 
     found = run(task, explorer=at_random)
     assert lstoc.score(found, task).exact
     assert found.explorer is made[0]
+    assert found.exploration == "at random"
     assert found.learner is None
     assert found.env_steps == made[0].env_steps
     assert any(request.follow for request in made[0].requests), "it is told what discovery wants to know more of"
 
 
 def test_an_unknown_explorer_is_named():
-    with pytest.raises(ValueError, match="unknown explorer 'oracle'; choose one of policy"):
+    with pytest.raises(ValueError, match="unknown explorer 'oracle'; choose one of policy, planner, auto"):
         run(tiny("a"), explorer="oracle")
 
 

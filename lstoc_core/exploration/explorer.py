@@ -18,6 +18,11 @@ class Explorer(Protocol):
     def env(self) -> IdVectorEnv: ...
 
     @property
+    def account(self) -> str:
+        """Which way of exploring is in use, and why."""
+        ...
+
+    @property
     def env_steps(self) -> int:
         """Environment steps so far, over all environments."""
         ...

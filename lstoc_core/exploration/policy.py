@@ -34,6 +34,8 @@ MOST_DOUBLINGS = 2
 class PolicyExplorer:
     """An `Explorer` that learns by PPO."""
 
+    account = "policy: as chosen"
+
     def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int) -> None:
         self.env, self.config = env, config
         minibatches = math.gcd(env.num_envs, config.ppo.minibatches)  # must divide num_envs

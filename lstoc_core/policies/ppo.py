@@ -310,7 +310,7 @@ class PPO:
                 "position": [self._ids, self._begins, self._rows],
             },
         }
-        state["arrays"] = _packed(state["arrays"])
+        state["arrays"] = packed(state["arrays"])
         temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
         with temporary.open("wb") as file:
             torch.save(state, file)
@@ -331,7 +331,7 @@ class PPO:
                 f"{path} was saved with another PPOConfig: "
                 + ", ".join(f"{name}={saved.get(name)!r} instead of {mine[name]!r}" for name in different)
             )
-        arrays = _unpacked(state["arrays"])
+        arrays = unpacked(state["arrays"])
         self.env.load_state_dict(arrays["env"])
         self.episodes.load_state_dict(arrays["episodes"])
         plan = RewardPlan.from_state_dict(arrays["rewards"])
@@ -375,21 +375,21 @@ def distinct(ids: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]
     return np.flatnonzero(present), (np.cumsum(present) - 1)[ids]
 
 
-def _packed(tree: Any) -> Any:
+def packed(tree: Any) -> Any:
     """Arrays as tensors, so that `torch.load(weights_only=True)` reads them back."""
     if isinstance(tree, dict):
-        return {key: _packed(value) for key, value in tree.items()}
+        return {key: packed(value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
-        return [_packed(value) for value in tree]
+        return [packed(value) for value in tree]
     if isinstance(tree, np.ndarray):
         return torch.from_numpy(tree.copy())
     return tree.item() if isinstance(tree, np.generic) else tree
 
 
-def _unpacked(tree: Any) -> Any:
-    """What `_packed` was given, tuples as lists."""
+def unpacked(tree: Any) -> Any:
+    """What `packed` was given, tuples as lists."""
     if isinstance(tree, dict):
-        return {key: _unpacked(value) for key, value in tree.items()}
+        return {key: unpacked(value) for key, value in tree.items()}
     if isinstance(tree, list):
-        return [_unpacked(value) for value in tree]
+        return [unpacked(value) for value in tree]
     return tree.numpy() if isinstance(tree, Tensor) else tree

@@ -91,6 +91,15 @@ def vector_of_ids(env: Any, num_envs: int, *, seed: int, success: Success) -> Id
     raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, its id, or a factory of one")
 
 
+def widened(env: Any, world: IdVectorEnv, num_envs: int, *, seed: int, success: Success) -> IdVectorEnv:
+    """The same environment with so many episodes side by side, if it can be made again; `world` itself if not."""
+    if isinstance(env, Problem):
+        return env.vector_env(num_envs, seed=seed)
+    if isinstance(world, InternedVectorEnv) and callable(env) and not isinstance(env, gymnasium.Env | VectorEnv):
+        return InternedVectorEnv([env] * num_envs, world.identity, seed=seed, success=success)
+    return world
+
+
 def _labelled_by_itself(env: IdVectorEnv, success: Success) -> IdVectorEnv:
     if success != "auto":
         raise ValueError(

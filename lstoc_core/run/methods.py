@@ -30,7 +30,7 @@ UNCHECKED = 6
 
 @dataclass(frozen=True)
 class Setting:
-    """What a discovery method is made for."""
+    """What a discovery method or an explorer is made for."""
 
     env: IdVectorEnv
     fsm: FSM | None
@@ -41,6 +41,8 @@ class Setting:
     """How states are scored: by "exact" coverage, or by a "learned" f_ω."""
     discount: float = GAMMA
     """γ of the environment."""
+    widened: Callable[[int], IdVectorEnv] | None = None
+    """Makes the environment again with so many episodes side by side; the ids stay, where they can."""
 
     def __post_init__(self) -> None:
         if self.contrast not in ("exact", "learned"):

@@ -1,0 +1,127 @@
+"""The automatic choice: the planner while its map predicts well, the policy otherwise."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.method import Request
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.exploration.planner import PlannerExplorer
+from lstoc_core.exploration.policy import PolicyExplorer
+from lstoc_core.logic.fsm import FSM
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+TRIAL = 2_000
+"""Steps before the map is judged for the first time."""
+MOST_NOVEL = 0.5
+"""Most of the last steps that may lead to observations never seen before."""
+MOST_WRONG = 0.25
+"""Most of the last predictions that may be wrong."""
+
+
+class AutoExplorer:
+    """An `Explorer` that begins as a `PlannerExplorer`, and goes on as a `PolicyExplorer` if the map predicts badly.
+
+    widened: makes the environment again, with as many episodes side by side as asked for.
+    """
+
+    def __init__(
+        self,
+        env: IdVectorEnv,
+        widened: Callable[[int], IdVectorEnv],
+        config: LSTOCConfig,
+        fsm: FSM | None,
+        *,
+        seed: int,
+    ) -> None:
+        self._config, self._seed, self._widened = config, seed, widened
+        self.planner = PlannerExplorer(env, config, fsm, seed=seed)
+        self.policy: PolicyExplorer | None = None
+        self._reason = ""
+        self._saved = Path()
+
+    @property
+    def chosen(self) -> Explorer:
+        """The explorer in use."""
+        return self.policy or self.planner
+
+    @property
+    def account(self) -> str:
+        return f"policy: {self._reason}" if self.policy else self.planner.account
+
+    @property
+    def env(self) -> IdVectorEnv:
+        return self.chosen.env
+
+    @property
+    def env_steps(self) -> int:
+        return self.planner.env_steps + (self.policy.env_steps if self.policy else 0)
+
+    @property
+    def trajectories(self) -> TrajectoryStore:
+        return self.chosen.trajectories
+
+    @property
+    def learner(self) -> PPO | None:
+        return self.chosen.learner
+
+    def explore(self, request: Request, silence: int) -> dict[str, float]:
+        stats = self.chosen.explore(request, silence)
+        if self.policy is None and (reason := self._objection()):
+            self._turn_to_policy(reason)
+        return stats
+
+    def _objection(self) -> str:
+        """Why the map is of no use; empty if it is."""
+        world_map, steps = self.planner.map, self.planner.env_steps
+        if steps < TRIAL:
+            return ""
+        if world_map.novelty > MOST_NOVEL:
+            return (
+                f"observations do not repeat; {world_map.novelty:.0%} of the last {len(world_map.novel)} "
+                f"of {steps} steps led to new ones"
+            )
+        if world_map.error_rate > MOST_WRONG:
+            return f"after {steps} steps, the map is wrong in {world_map.error_rate:.0%} of its predictions"
+        return ""
+
+    def _turn_to_policy(self, reason: str) -> None:
+        """Go on with the policy; episodes so far are kept if ids mean the same in its environment."""
+        known, store = self.planner.env.observations, self.planner.trajectories
+        env = self._widened(self._config.num_envs)
+        self.policy, self._reason = PolicyExplorer(env, self._config, seed=self._seed), reason
+        if np.array_equal(env.observations[: len(known)], known):
+            self.policy.trajectories.append_flat(store.ids, store.lengths, store.labels)
+
+    def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
+        return self.chosen.pursue(paths)
+
+    @property
+    def success_rate(self) -> float:
+        return self.chosen.success_rate
+
+    @property
+    def solved(self) -> bool:
+        return self.chosen.solved
+
+    def save(self, path: Path) -> None:
+        self.chosen.save(path)
+
+    def load(self, path: Path) -> None:
+        self._saved = path
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"reason": self._reason, "steps": self.planner.env_steps, "chosen": self.chosen.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state["reason"]:
+            self._turn_to_policy(state["reason"])
+            self.planner.env_steps = state["steps"]
+        self.chosen.load(self._saved)
+        self.chosen.load_state_dict(state["chosen"])

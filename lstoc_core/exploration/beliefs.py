@@ -1,0 +1,205 @@
+"""Beliefs: the assignments of symbols to states that are consistent with every episode so far.
+
+While they are few, all of them are held (*complete*). Otherwise a sample is held, drawn as follows. The assignments are
+listed symbol by symbol; partial ones that a complete word already refutes are dropped. Where the list would grow too
+long, each partial assignment is kept with the same probability. Every consistent assignment has one partial assignment
+on each level, so all of them are equally likely to be held.
+
+With label noise, an assignment may disagree with as many labels as chance explains, and weighs less for each.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.config import PlannerConfig
+from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.trajectories.store import TrajectoryStore
+
+CACHED = 60_000_000
+"""Most entries of tables of visits that are kept."""
+
+
+class Beliefs:
+    """Assignments consistent with a growing store of trajectories.
+
+    noise, prompt: as in `GuidedConfig`.
+    """
+
+    def __init__(
+        self,
+        words: Words,
+        config: PlannerConfig | None = None,
+        *,
+        rng: np.random.Generator,
+        noise: float = 0.0,
+        prompt: bool = True,
+    ) -> None:
+        self.words, self.config = words, config or PlannerConfig()
+        self.noise, self.prompt, self._rng = noise, prompt, rng
+        self.assignments: Assignments = np.zeros((0, len(words.symbols)), np.int32)
+        self.errors = np.zeros(0, np.int64)
+        """Labels with which each assignment disagrees."""
+        self.complete = False
+        """Whether all consistent assignments are held."""
+        self.share = 0.0
+        """Probability of a consistent assignment to be held."""
+        self._states = np.zeros(0, np.int64)
+        self._seen = 0
+        self._visits: dict[int, Visits] = {}
+
+    def __len__(self) -> int:
+        return len(self.assignments)
+
+    @property
+    def bits(self) -> float:
+        """log2 of the number of consistent assignments, an estimate unless `complete`; -inf if there is none."""
+        return float(np.log2(len(self) / self.share)) if len(self) else float("-inf")
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Probability of each assignment, [K]."""
+        odds = self.noise / (1 - self.noise)
+        weights: NDArray[np.float64] = odds ** (self.errors - self.errors.min(initial=0)).astype(float)
+        weights /= weights.sum()
+        return weights
+
+    def draw(self, count: int) -> Assignments:
+        """Assignments drawn from the beliefs."""
+        chosen = self._rng.choice(len(self), count, p=self.weights if self.noise else None)
+        return self.assignments[chosen]
+
+    def update(self, store: TrajectoryStore, states: NDArray[np.int64]) -> None:
+        """Take the trajectories into account that are new in the store. states: all that are known, sorted."""
+        new = np.arange(self._seen, len(store))
+        self._seen = len(store)
+        if len(states) > len(self._states):
+            self._states, self.complete = states, False
+            self._visits.clear()
+            self._draw_all(store)
+        elif len(new):
+            tolerated = self._tolerated(store)
+            kept = self._consistent(store, new, self.assignments, self.words, True, self.errors, tolerated)
+            self.assignments, self.errors = self.assignments[kept[0]], kept[1]
+            if not self.complete and len(self) < self.config.few:
+                self._draw_all(store)
+
+    def _tolerated(self, store: TrajectoryStore) -> int:
+        return Evidence(store, prompt=self.prompt, noise=self.noise).tolerated(len(store)) if self.noise else 0
+
+    def _draw_all(self, store: TrajectoryStore) -> None:
+        """Draw the consistent assignments, all or a sample."""
+        labels, lengths = store.labels, store.lengths
+        order = np.lexsort((-np.arange(len(store)), lengths * labels, ~labels))  # short successes first
+        tolerated, rng, config = self._tolerated(store), self._rng, self.config
+        assigned: list[int] = []
+        rows: Assignments = np.zeros((1, len(self.words.symbols)), np.int32)
+        errors = np.zeros(1, np.int64)
+        self.share = 1.0
+        for symbol in self._symbol_order():
+            states = self._possible(store, symbol)
+            most = max(1, config.rows // max(1, len(states)))
+            rows, errors = self._thinned(rows, errors, most)
+            rows, errors = np.repeat(rows, len(states), axis=0), np.repeat(errors, len(states))
+            rows[:, symbol] = np.tile(states, len(rows) // max(1, len(states)))
+            distinct = (rows[:, assigned] != rows[:, [symbol]]).all(axis=1)
+            rows, errors = rows[distinct], errors[distinct]
+            assigned.append(symbol)
+            whole = len(assigned) == len(self.words.symbols)
+            words = self.words.over(assigned)
+            if any(symbol in word for word in words.words):
+                none = np.zeros(len(rows), np.int64)
+                kept, errors = self._consistent(store, order, rows, words, whole, none, tolerated)
+                rows = rows[kept]
+        rows, errors = self._thinned(rows, errors, config.held)
+        mixed = rng.permutation(len(rows))
+        self.assignments, self.errors = rows[mixed], errors[mixed]
+        self.complete = self.share == 1.0
+
+    def _thinned(
+        self, rows: Assignments, errors: NDArray[np.int64], most: int
+    ) -> tuple[Assignments, NDArray[np.int64]]:
+        """At most so many of the rows, each kept with the same probability."""
+        if len(rows) <= most:
+            return rows, errors
+        self.share *= most / len(rows)
+        kept = np.sort(self._rng.choice(len(rows), most, replace=False))
+        return rows[kept], errors[kept]
+
+    def _symbol_order(self) -> list[int]:
+        """Symbols in the order in which they are assigned: short words first, each from its end."""
+        words = sorted(self.words.words, key=lambda word: len(set(word)))
+        order: list[int] = []
+        while len(order) < len(self.words.symbols):
+            word = min(words, key=lambda word: len(set(word) - set(order)) or 99)
+            order += [symbol for symbol in dict.fromkeys(reversed(word)) if symbol not in order]
+        return order
+
+    def _possible(self, store: TrajectoryStore, symbol: int) -> NDArray[np.int64]:
+        """States that a symbol may have: those that every success visits, ends on, if every word does so."""
+        possible, words = self._states, self.words.words
+        if self.noise:
+            return possible
+        for success in store.positives:
+            ids = store.trajectory(int(success))
+            if self.prompt and all(word[-1] == symbol for word in words):
+                possible = possible[possible == ids[-1]]
+            elif all(symbol in word for word in words):
+                possible = np.intersect1d(possible, ids[1:])
+        return possible
+
+    def _consistent(
+        self,
+        store: TrajectoryStore,
+        episodes: NDArray[np.integer[Any]],
+        rows: Assignments,
+        words: Words,
+        whole: bool,
+        errors: NDArray[np.int64],
+        tolerated: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which rows are consistent with the episodes, and their errors. whole: every word is given."""
+        kept = np.arange(len(rows))
+        for episode in episodes.tolist():
+            if not len(kept):
+                break
+            visits = self._visits_of(store, episode)
+            end, label = visits.never - 1, bool(store.labels[episode])
+            times = words.success_times(visits, rows)
+            wrong = (times == visits.never) & whole if label else times <= end
+            alive = errors + wrong <= tolerated
+            if self.prompt:
+                alive &= times >= end
+            if not alive.all():
+                kept, rows = kept[alive], rows[alive]
+            errors = (errors + wrong)[alive]
+        return kept, errors
+
+    def _visits_of(self, store: TrajectoryStore, episode: int) -> Visits:
+        """The table of one episode; kept while there is room."""
+        if episode not in self._visits:
+            visits = Visits.of(store.trajectory(episode), int(self._states[-1]) + 1)
+            if sum(each.table.size for each in self._visits.values()) > CACHED:
+                return visits
+            self._visits[episode] = visits
+        return self._visits[episode]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The beliefs as arrays and plain values."""
+        return {
+            "assignments": self.assignments,
+            "errors": self.errors,
+            "complete": self.complete,
+            "share": self.share,
+            "states": self._states,
+            "seen": self._seen,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        self.assignments, self.errors = state["assignments"], state["errors"]
+        self.complete, self.share = state["complete"], state["share"]
+        self._states, self._seen = state["states"], state["seen"]

@@ -1,0 +1,376 @@
+"""The planner: an explorer that asks what it does not know ("twenty questions").
+
+It learns a map of the world (`world_map`), keeps the assignments that are consistent with every episode (`beliefs`),
+and walks the plan whose outcome they disagree about most (`plans`). Where the map has gaps, it first tries what it has
+never tried. Once the sequences are known, it walks the shortest ways through them.
+
+Without an FSM there are no assignments. Then it follows the paths that discovery asks for, some with a key state left
+out, and walks tours.
+"""
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.method import Request, nested_tuples
+from lstoc_core.exploration.beliefs import Beliefs
+from lstoc_core.exploration.imagined import ImaginedVectorEnv
+from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.exploration.plans import Ground, PlanSearch
+from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
+from lstoc_core.exploration.world_map import WorldMap
+from lstoc_core.logic.fsm import FSM
+from lstoc_core.policies.ppo import PPO, packed, unpacked
+from lstoc_core.policies.pursuit import WINDOW, Pursuit, Recent
+from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.trajectories.recorder import EpisodeRecorder
+from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import IdVectorEnv
+
+FOLLOWED = 2 / 3
+"""Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
+SEGMENT = 1000
+"""Most steps of one call, in all environments together."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """A plan under way: what to do, and what should be seen."""
+
+    actions: tuple[int, ...]
+    ids: tuple[int, ...]
+    """Observation ids before each action, and at the end."""
+    waypoints: tuple[int, ...] = ()
+    arrivals: tuple[int, ...] = ()
+    """When each way-point is reached, in actions."""
+    success: float = float("nan")
+    """Predicted probability of success; NaN for an errand that was not judged."""
+
+
+class PlannerExplorer:
+    """An `Explorer` that plans on a map it learns."""
+
+    def __init__(self, env: IdVectorEnv, config: LSTOCConfig, fsm: FSM | None, *, seed: int) -> None:
+        self.env, self.config = env, config
+        self.settings = config.planner
+        self.env_steps, self._seed = 0, seed
+        self._begun, self._policy_state = True, np.zeros(0, np.uint8)
+        """What `load` leaves to `load_state_dict`: whether episodes go on, and the policy's file."""
+        self._rng = np.random.default_rng(seed)
+        self.map = WorldMap(env.num_envs, env.num_actions)
+        self.beliefs: Beliefs | None = None
+        if fsm is not None:
+            words, guided = Words.of(fsm.minimal_sequences()), config.guided
+            self.beliefs = Beliefs(words, self.settings, rng=self._rng, noise=guided.noise, prompt=guided.prompt)
+        self.recorder = EpisodeRecorder(env.num_envs)
+        self._errands: list[Errand | None] = [None] * env.num_envs
+        self._done = [0] * env.num_envs
+        """Actions of its errand that each environment has taken."""
+        self.forecasts: list[tuple[float, bool]] = []
+        """Predicted probability of success and label of the episodes that were planned."""
+        self._routes: Routes | None = None
+        self._recent = Recent()
+        self._pursuit: Pursuit | None = None
+        ids, _ = env.reset()
+        self.recorder.begin(ids)
+        self.map.begin(ids)
+
+    @property
+    def trajectories(self) -> TrajectoryStore:
+        return self.recorder.store
+
+    @property
+    def learner(self) -> PPO | None:
+        """The policy trained on the map; None before."""
+        return self._pursuit.learner if self._pursuit else None
+
+    @property
+    def horizon(self) -> int:
+        """Steps of the longest episode so far; 1000 before the first."""
+        lengths = self.trajectories.lengths
+        return int(lengths.max()) - 1 if len(lengths) else 1000
+
+    @property
+    def account(self) -> str:
+        kind = "stochastic" if self.map.stochastic else "deterministic"
+        return (
+            f"planner: its map of {len(self.map.ids)} places, read as {kind}, "
+            f"was wrong in {self.map.error_rate:.1%} of the last {len(self.map.recent)} predictions"
+        )
+
+    def explore(self, request: Request, silence: int) -> dict[str, float]:
+        """Go on until an episode ends, or for `SEGMENT` steps."""
+        return self._collect(lambda env: self._next_errand(env, request))
+
+    def _collect(self, choose: Callable[[int], Errand]) -> dict[str, float]:
+        """Act until an episode ends. choose: an errand for an environment that has none."""
+        before, limit = len(self.trajectories), self.env_steps + SEGMENT
+        self._refresh()
+        while len(self.trajectories) == before and self.env_steps < limit:
+            for env in range(self.env.num_envs):
+                if self._errands[env] is None:
+                    self._errands[env], self._done[env] = choose(env), 0
+            self._step()
+        labels = self.trajectories.labels[before:]
+        return {"episodes": len(labels), "success_rate": float(labels.mean()) if len(labels) else float("nan")}
+
+    def _refresh(self) -> None:
+        if self.map.refresh():
+            self._routes = None
+
+    @property
+    def routes(self) -> Routes:
+        """Shortest ways on the map as of now."""
+        if self._routes is None:
+            self._routes = Routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))
+        return self._routes
+
+    # --- acting ---
+
+    def _step(self) -> None:
+        """One step of every environment, each on its errand."""
+        envs = range(self.env.num_envs)
+        errands = [errand for errand in self._errands if errand is not None]
+        actions = np.array([errands[env].actions[self._done[env]] for env in envs])
+        ids, _, terminated, truncated, info = self.env.step(actions)
+        done, final_ids, success = terminated | truncated, info["final_obs"], info["success"]
+        self.env_steps += len(actions)
+        self.map.step(actions, final_ids, done, ids)
+        self.recorder.step(final_ids, done, success, ids)
+        for env, errand in enumerate(errands):
+            self._done[env] += 1
+            if done[env]:
+                if not np.isnan(errand.success):
+                    self.forecasts.append((errand.success, bool(success[env])))
+                self._errands[env] = None
+            elif int(final_ids[env]) != errand.ids[self._done[env]]:
+                self._errands[env] = self._rerouted(env, errand)
+                self._done[env] = 0
+            elif self._done[env] == len(errand.actions):
+                self._errands[env] = None
+
+    def _rerouted(self, env: int, errand: Errand) -> Errand | None:
+        """The rest of an errand, from where a surprise has led."""
+        left = tuple(
+            state for state, when in zip(errand.waypoints, errand.arrivals, strict=True) if when >= self._done[env]
+        )
+        if not left:
+            return None
+        self._refresh()
+        rest = self.routes.walk(self.map.place(env), left, self._steps_left(env))
+        return self._errand(self.routes, rest, errand.success) if len(rest.places) > 1 else None
+
+    def _steps_left(self, env: int) -> int:
+        return max(1, self.horizon + 1 - int(self.recorder.running.lengths[env]))
+
+    def _errand(self, routes: Routes, walk: Itinerary, success: float = float("nan")) -> Errand:
+        actions = tuple(routes.action(*pair) for pair in zip(walk.places[:-1], walk.places[1:], strict=True))
+        ids = tuple(self.map.ids[list(walk.places)].tolist())
+        return Errand(actions, ids, walk.waypoints, walk.arrivals, success)
+
+    # --- choosing errands ---
+
+    def _next_errand(self, env: int, request: Request) -> Errand:
+        """What to do next: close a gap of the map, else the plan that tells most, else a tour."""
+        self._refresh()
+        place = self.map.place(env)
+        begins = self.recorder.running.lengths[env] == 1
+        budget = self.settings.mapping * len(self.map.known_ids) * self.env.num_actions
+        if self.env_steps < budget or not begins:
+            gap = self._gap(place)
+            if gap is not None:
+                return self._towards(place, gap)
+        if begins and self.beliefs is None and request.follow and self._rng.random() < FOLLOWED:
+            return self._contrast(env, request.follow)
+        if begins and self.beliefs is not None:
+            self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
+            if len(self.beliefs):
+                return self._plan(env, place, self.beliefs)
+        return self._through(env, self.routes.tour(place, self._steps_left(env), 1.0, self._rng))
+
+    def _through(self, env: int, waypoints: States) -> Errand:
+        """An errand through way-points; a random action if there is no way."""
+        walk = self.routes.walk(self.map.place(env), waypoints, self._steps_left(env))
+        if len(walk.places) > 1:
+            return self._errand(self.routes, walk)
+        return Errand((int(self._rng.integers(self.env.num_actions)),), (-1, -1))
+
+    def _contrast(self, env: int, paths: Sequence[KeyPath]) -> Errand:
+        """Without an FSM: one of the paths, with a key state left out half of the time; then a tour."""
+        path = list(paths[int(self._rng.integers(len(paths)))])
+        if len(path) > 1 and self._rng.random() < 0.5:
+            path.pop(int(self._rng.integers(len(path))))
+        before = self.routes.tour(self.map.place(env), int(self._rng.integers(1, self.horizon)), 1.0, self._rng)
+        cut = int(self._rng.integers(len(before) + 1))
+        return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
+
+    def _gap(self, place: int) -> tuple[int, ...] | None:
+        """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere.
+
+        States on which episodes have succeeded are avoided: the next episode may end there as well.
+        """
+        links, promise, store = self.map.links, self.map.promise, self.trajectories
+        shunned = np.flatnonzero(np.isin(self.map.ids, store.ids[store.offsets[1:][store.labels] - 1])).tolist()
+        known = np.where(self.map.anchored[:, None], promise, -1)
+        return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
+
+    def _towards(self, place: int, actions: Sequence[int]) -> Errand:
+        """An errand along actions; what the last one leads to is unknown."""
+        ids = [int(self.map.ids[place])]
+        for action in actions[:-1]:
+            place = int(self.map.links[place, action])
+            ids.append(int(self.map.ids[place]))
+        return Errand(tuple(actions), (*ids, -1))
+
+    def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand:
+        """The plan that tells most."""
+        config = self.settings
+        chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
+        half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
+        judges, makers = (chosen, chosen) if half == len(chosen) else (chosen[:half], chosen[half:])
+        weights = beliefs.weights[judges]
+        store = self.trajectories
+        successes = [store.trajectory(int(index)) for index in store.positives[-20:]]
+        ground = Ground(self.map.ids, self.map.links, place, self._steps_left(env), successes)
+        search = PlanSearch(
+            ground, beliefs.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
+            weights / weights.sum(), self._under_way(env, beliefs.words, beliefs.assignments[judges]), rng=self._rng,
+        )  # fmt: skip
+        best = search.best()
+        return self._errand(search.routes[0], best.itinerary, best.success)
+
+    def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:
+        """A number for each combination of outcomes that the judges predict for the planned episodes that run."""
+        groups = None
+        for other, errand in enumerate(self._errands):
+            if other == env or errand is None or np.isnan(errand.success):
+                continue
+            length = int(self.recorder.running.lengths[other])
+            walk = [*self.recorder.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
+            times = words.success_times(Visits.of(walk, int(max(*walk, judges.max())) + 1), judges)
+            joint = times if groups is None else groups * (len(walk) + 1) + times
+            groups = np.unique(joint, return_inverse=True)[1]
+        return groups
+
+    # --- solving ---
+
+    def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
+        """Complete one of the paths by the shortest walk; once that works, train a policy to do so on the map."""
+        if not self._walks_solve:
+            stats = self._collect(lambda env: self._shortcut(env, paths))
+            self._recent.add(stats)
+            return stats
+        if self._pursuit is None:
+            self._refresh()
+            self._pursuit = self._imagined_pursuit(tuple(paths))
+        self._pursuit.update()
+        return {"episodes": 0, "success_rate": float("nan")}
+
+    def _shortcut(self, env: int, paths: Sequence[KeyPath]) -> Errand:
+        """The shortest walk through one of the paths; elsewhere than at the start of an episode, a tour."""
+        self._refresh()
+        place, left = self.map.place(env), self._steps_left(env)
+        if self.recorder.running.lengths[env] > 1:
+            return self._through(env, self.routes.tour(place, left, 1.0, self._rng))
+        walks = [self.routes.walk(place, path, left) for path in paths]
+        lengths = [
+            len(walk.places) if walk.waypoints == path else math.inf for walk, path in zip(walks, paths, strict=True)
+        ]
+        return self._through(env, paths[int(np.argmin(lengths))])
+
+    def _imagined_pursuit(self, paths: tuple[KeyPath, ...]) -> Pursuit:
+        config, num_envs = self.config, self.config.num_envs
+        seed = int(np.random.SeedSequence([self._seed, 1]).generate_state(1)[0])
+        env = ImaginedVectorEnv(
+            self.map, paths, self.env.observations, num_envs=num_envs, horizon=self.horizon, seed=seed
+        )
+        minibatches = math.gcd(num_envs, config.ppo.minibatches)
+        return Pursuit(PPO(env, replace(config.ppo, minibatches=minibatches), seed=seed), paths, config.pursuit)
+
+    @property
+    def _walks_solve(self) -> bool:
+        enough = len(self._recent.records) == WINDOW
+        return enough and self._recent.above(self.config.pursuit.solved, self.env.num_envs)
+
+    @property
+    def success_rate(self) -> float:
+        return self._recent.rate
+
+    @property
+    def solved(self) -> bool:
+        """Whether the walks complete the task, and so does the policy on the map (or training it was given up)."""
+        steps = self._pursuit.env_steps if self._pursuit else 0
+        trained = steps >= self.settings.imagined or (self._pursuit is not None and self._pursuit.solved)
+        return self._walks_solve and trained
+
+    # --- state ---
+
+    def save(self, path: Path) -> None:
+        arrays: dict[str, Any] = {
+            "env": self.env.state_dict(),
+            "episodes": self.recorder.state_dict(),
+            "map": self.map.state_dict(),
+            "beliefs": self.beliefs.state_dict() if self.beliefs is not None else None,
+        }
+        if self._pursuit is not None:
+            part = path.with_name(path.name + ".policy")
+            self._pursuit.learner.save(part)
+            arrays["policy"] = np.frombuffer(part.read_bytes(), np.uint8)
+            part.unlink()
+        temporary = path.with_name(path.name + ".tmp")
+        torch.save(packed(arrays), temporary)
+        temporary.replace(path)
+
+    def load(self, path: Path) -> None:
+        arrays = unpacked(torch.load(path, weights_only=True))
+        self.env.load_state_dict(arrays["env"])
+        self.recorder.load_state_dict(arrays["episodes"])
+        self.map.load_state_dict(arrays["map"])
+        if self.beliefs is not None:
+            self.beliefs.load_state_dict(arrays["beliefs"])
+        self._begun = bool(arrays["env"].get("begun"))
+        if not self._begun:
+            ids, _ = self.env.reset()
+            self.recorder.begin(ids)
+            self.map.begin(ids)
+        self._policy_state = arrays.get("policy")
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "env_steps": self.env_steps,
+            "rng": self._rng.bit_generator.state,
+            "errands": [asdict(errand) if errand else None for errand in self._errands],
+            "done": self._done,
+            "forecasts": self.forecasts,
+            "recent": self._recent.records,
+            "pursuit": {"paths": self._pursuit.paths, **self._pursuit.state_dict()} if self._pursuit else None,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.env_steps, self._rng.bit_generator.state = state["env_steps"], state["rng"]
+        self.forecasts = [(predicted, label) for predicted, label in state["forecasts"]]
+        self._recent = Recent(state["recent"])
+        self._routes = None
+        self._refresh()
+        if self._begun:
+            self._done = list(state["done"])
+            self._errands = [
+                Errand(**{name: nested_tuples(value) for name, value in errand.items()}) if errand else None
+                for errand in state["errands"]
+            ]
+        self._pursuit = None
+        if state["pursuit"] is not None:
+            self._pursuit = self._imagined_pursuit(nested_tuples(state["pursuit"]["paths"]))
+            with tempfile.TemporaryDirectory() as directory:
+                part = Path(directory) / "policy.pt"
+                part.write_bytes(self._policy_state.tobytes())
+                self._pursuit.learner.load(part)
+            self._pursuit.load_state_dict(state["pursuit"])

@@ -1,0 +1,188 @@
+"""Plans: walks whose outcome is most uncertain under the beliefs.
+
+The outcome of an episode is the time of its success, or none. A plan is a walk on the map. What it is expected to tell
+is the entropy of its predicted outcome over the beliefs, in bits. Candidates are tours of all states; walks through the
+states of several assignments at once, word by word; and parts of past successes. The best are varied and judged again.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.config import PlannerConfig
+from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.exploration.routes import Itinerary, Routes, States
+from lstoc_core.exploration.world_map import Links
+
+TOLL = 6.0
+"""Steps of detour that a way takes to avoid a state with a toll."""
+TOLLS = 3
+"""Sets of states with a toll, drawn for each search."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """A plan and what the beliefs say about it."""
+
+    itinerary: Itinerary
+    bits: float
+    """Expected information."""
+    success: float
+    """Predicted probability of success."""
+
+
+def information(
+    outcomes: NDArray[np.integer[Any]], weights: NDArray[np.float64], groups: NDArray[np.integer[Any]] | None = None
+) -> float:
+    """Entropy of the outcome in bits, given the group that an assignment belongs to (None: all in one)."""
+    if groups is None:
+        return _entropy(np.bincount(outcomes, weights))
+    joint = np.unique(groups.astype(np.int64) * (int(outcomes.max(initial=0)) + 1) + outcomes, return_inverse=True)[1]
+    return _entropy(np.bincount(joint, weights)) - _entropy(np.bincount(groups, weights))
+
+
+def _entropy(masses: NDArray[Any]) -> float:
+    shares = masses[masses > 0] / masses.sum()
+    return float(-(shares * np.log2(shares)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What a search for a plan starts from."""
+
+    ids: NDArray[np.int32]
+    links: Links
+    place: int
+    """Where the walk starts."""
+    steps: int
+    """Its most steps."""
+    successes: Sequence[NDArray[np.int32]] = ()
+    """Ids of past successes."""
+
+
+class PlanSearch:
+    """Search for the plan that tells most.
+
+    makers: assignments that plans are made from. judges: assignments [K] that judge them, with weights.
+    groups: outcomes of the judges in episodes under way: what those will tell counts no more.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        words: Words,
+        config: PlannerConfig,
+        makers: Assignments,
+        judges: Assignments,
+        weights: NDArray[np.float64],
+        groups: NDArray[np.integer[Any]] | None,
+        *,
+        rng: np.random.Generator,
+    ) -> None:
+        self.ground, self.words, self.config, self.rng = ground, words, config, rng
+        self.makers, self.judges, self.weights, self.groups = makers, judges, weights, groups
+        self.routes = list(self._drawn_routes())
+        self.num_ids = int(max(ground.ids.max(), judges.max(initial=0))) + 1
+
+    def best(self) -> Judgement:
+        """The best plan found."""
+        config = self.config
+        found = self.judged(self._candidates())
+        for _ in range(config.rounds):
+            found = sorted(found, key=lambda each: -each.bits)[: config.best]
+            found += self.judged([self._varied(found) for _ in range(config.variations)])
+        return max(found, key=lambda each: each.bits)
+
+    def judged(self, itineraries: Sequence[Itinerary]) -> list[Judgement]:
+        """What the judges say about each plan."""
+        steps = max(len(each.places) for each in itineraries)
+        walks = np.full((len(itineraries), steps), -1, np.int64)
+        for walk, each in zip(walks, itineraries, strict=True):
+            walk[: len(each.places)] = self.ground.ids[list(each.places)]
+        visits = Visits.of(walks, self.num_ids)
+        verdicts = []
+        for index, each in enumerate(itineraries):
+            times = self.words.success_times(visits[index], self.judges)
+            success = float(self.weights[times < visits.never].sum())
+            verdicts.append(Judgement(each, information(times, self.weights, self.groups), success))
+        return verdicts
+
+    def _drawn_routes(self) -> Iterator[Routes]:
+        """Cheapest ways without tolls, and with tolls on a random half of the states that may be key states."""
+        ids, links = self.ground.ids, self.ground.links
+        doubtful = np.isin(ids, self.makers)
+        for index in range(TOLLS + 1):
+            tolls = 1e-3 * self.rng.random(len(ids))
+            if index:
+                tolls += TOLL * (doubtful & (self.rng.random(len(ids)) < 0.5))
+            yield Routes(ids, links, tolls)
+
+    def _candidates(self) -> list[Itinerary]:
+        kinds = [self._tour, self._through_beliefs, self._through_beliefs, self._through_beliefs]
+        if self.ground.successes:
+            kinds.append(self._part_of_success)
+        made = [kinds[index % len(kinds)] for index in range(self.config.candidates)]
+        return [self._itinerary(make()) for make in made]
+
+    def _itinerary(self, waypoints: States) -> Itinerary:
+        routes = self.routes[self.rng.integers(len(self.routes))]
+        more: Callable[[], States] = self._through_beliefs if len(self.makers) else self._tour
+        return routes.walk(self.ground.place, waypoints, self.ground.steps, more)
+
+    def _tour(self) -> States:
+        haste = float(np.exp(self.rng.uniform(np.log(0.05), np.log(3.0))))
+        return self.routes[0].tour(self.ground.place, self.ground.steps, haste, self.rng)
+
+    def _through_beliefs(self) -> States:
+        """The states of several assignments, symbol by symbol of one word; those of one symbol nearest first."""
+        if not len(self.makers):
+            return self._tour()
+        rng, routes = self.rng, self.routes[0]
+        word = self.words.words[rng.integers(len(self.words.words))]
+        together = self.makers[rng.integers(len(self.makers), size=2 ** rng.integers(6))]
+        waypoints: list[int] = []
+        place = self.ground.place
+        for symbol in word:
+            states = set(together[:, symbol].tolist())
+            while states:
+                ways = {state: routes.way(place, state) for state in sorted(states)}
+                nearest = min(ways, key=lambda state: len(ways[state]))
+                states.remove(nearest)
+                waypoints.append(nearest)
+                place = ways[nearest][-1] if ways[nearest] else place
+        return waypoints
+
+    def _part_of_success(self) -> States:
+        """Some of the states of a past success, in its order."""
+        ids = self.ground.successes[int(self.rng.integers(len(self.ground.successes)))]
+        count = min(len(ids), int(self.rng.integers(2, 12)))
+        chosen = np.sort(self.rng.choice(len(ids), count, replace=False))
+        return [*ids[chosen].tolist(), int(ids[-1])]
+
+    def _varied(self, found: Sequence[Judgement]) -> Itinerary:
+        """One of the plans with a part left out, moved, turned round, put in, or taken from another plan."""
+        rng = self.rng
+        waypoints = list(found[int(rng.integers(len(found)))].itinerary.waypoints)
+        if not waypoints:
+            return self._itinerary(self._through_beliefs())
+        begin, end = np.sort(rng.integers(len(waypoints) + 1, size=2))
+        if rng.random() < 0.5:  # small changes
+            end = min(end, begin + int(rng.integers(1, 4)))
+        part = waypoints[begin:end]
+        rest = waypoints[:begin] + waypoints[end:]
+        kind = rng.integers(5)
+        at = int(rng.integers(len(rest) + 1))
+        if kind == 0:
+            waypoints = rest
+        elif kind == 1:
+            waypoints = rest[:at] + part + rest[at:]
+        elif kind == 2:
+            waypoints[begin:end] = part[::-1]
+        elif kind == 3:
+            waypoints[begin:begin] = self._through_beliefs()
+        else:
+            waypoints[begin:] = found[int(rng.integers(len(found)))].itinerary.waypoints[begin:]
+        return self._itinerary(waypoints)

@@ -1,0 +1,138 @@
+"""Ways on a map: the cheapest way to a state, walks through way-points, and the nearest action never tried."""
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
+
+from lstoc_core.exploration.world_map import Links
+
+States = Sequence[int]
+"""Observation ids, as way-points."""
+
+
+@dataclass(frozen=True)
+class Itinerary:
+    """A walk on the map through way-points."""
+
+    waypoints: tuple[int, ...]
+    """Observation ids that the walk goes to, in order."""
+    arrivals: tuple[int, ...]
+    """When it reaches each of them."""
+    places: tuple[int, ...]
+    """Where it is at each time, its start first."""
+
+    def left(self, time: int) -> tuple[int, ...]:
+        """Way-points that are reached later than this."""
+        return tuple(state for state, when in zip(self.waypoints, self.arrivals, strict=True) if when > time)
+
+
+class Routes:
+    """Cheapest ways on a map. A step costs 1, plus the toll of the place that it enters."""
+
+    def __init__(self, ids: NDArray[np.int32], links: Links, tolls: NDArray[np.float64]) -> None:
+        self.ids, self.links = ids, links
+        pairs = np.unique(np.stack([np.repeat(np.arange(len(ids)), links.shape[1]), links.ravel()], axis=1), axis=0)
+        origin, target = pairs[(pairs[:, 1] >= 0) & (pairs[:, 0] != pairs[:, 1])].T
+        self._graph = csr_array((1 + tolls[target], (origin, target)), shape=(len(ids), len(ids)))
+        self._trees: dict[int, tuple[NDArray[np.float64], NDArray[np.int32]]] = {}
+        self._ways: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._places = {int(state): np.flatnonzero(ids == state) for state in np.unique(ids)}
+
+    def costs(self, place: int) -> NDArray[np.float64]:
+        """Cost of the way from a place to each other, [places]; inf where there is none."""
+        return self._tree(place)[0]
+
+    def _tree(self, place: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        if place not in self._trees:
+            self._trees[place] = dijkstra(self._graph, indices=place, return_predecessors=True)
+        return self._trees[place]
+
+    def way(self, place: int, state: int) -> tuple[int, ...]:
+        """Places on the way to the nearest one that shows the state, without the first; empty if there is none."""
+        if (place, state) not in self._ways:
+            costs, before = self._tree(place)
+            targets = self._places.get(state, np.zeros(0, np.intp))
+            at = int(targets[costs[targets].argmin()]) if len(targets) else place
+            way: list[int] = []
+            if np.isfinite(costs[at]):
+                while at != place:
+                    way.append(at)
+                    at = int(before[at])
+            self._ways[place, state] = tuple(reversed(way))
+        return self._ways[place, state]
+
+    def walk(self, place: int, waypoints: States, steps: int, more: Callable[[], States] | None = None) -> Itinerary:
+        """The walk through way-points; then through `more` of them, until so many steps are full."""
+        places, reached, arrivals = [place], [], []
+        rounds = 0
+        while True:
+            for state in waypoints:
+                way = self.way(places[-1], state)
+                if way:
+                    places.extend(way)
+                    reached.append(state)
+                    arrivals.append(len(places) - 1)
+                if len(places) > steps:
+                    return Itinerary(tuple(reached), tuple(arrivals), tuple(places[: steps + 1]))
+            rounds += 1
+            if more is None or rounds > steps:
+                return Itinerary(tuple(reached), tuple(arrivals), tuple(places))
+            waypoints = more()
+
+    def action(self, place: int, following: int) -> int:
+        """The action that leads from a place to a neighbour."""
+        return int(np.flatnonzero(self.links[place] == following)[0])
+
+    def tour(self, place: int, steps: int, haste: float, rng: np.random.Generator) -> list[int]:
+        """Way-points of a tour of all states in random order; nearer ones come sooner, the more haste the likelier."""
+        missing = {int(state): places[0] for state, places in self._places.items()}
+        waypoints: list[int] = []
+        while missing and steps > 0:
+            states = list(missing)
+            costs = self.costs(place)[list(missing.values())]
+            draws = rng.gumbel(size=len(states)) - haste * costs
+            state = states[int(draws.argmax())]
+            way = self.way(place, state)
+            missing.pop(state)
+            if not way:
+                continue
+            for passed in way:
+                missing.pop(int(self.ids[passed]), None)
+            waypoints.append(state)
+            steps -= len(way)
+            place = way[-1]
+        return waypoints
+
+
+def nearest_gap(
+    links: Links, place: int, worth: NDArray[np.float64], shunned: Collection[int] = ()
+) -> tuple[int, ...] | None:
+    """Actions that lead to the nearest action never tried, which is the last; None if there is none within reach.
+
+    worth: [places, actions]; of several untried actions the one worth most is chosen, those below 0 are left out.
+    shunned: places that the way must not enter.
+    """
+    worth = np.where(links < 0, worth, -1)
+    best = worth.argmax(axis=1)
+    wanted = worth.max(axis=1) >= 0
+    ways: dict[int, tuple[int, int]] = {}
+    open_, seen = deque([place]), {place, *shunned}
+    while open_:
+        here = open_.popleft()
+        if wanted[here]:
+            actions = [int(best[here])]
+            while here != place:
+                here, action = ways[here]
+                actions.append(action)
+            return tuple(reversed(actions))
+        for action, following in enumerate(links[here].tolist()):
+            if following >= 0 and following not in seen:
+                seen.add(following)
+                ways[following] = here, action
+                open_.append(following)
+    return None

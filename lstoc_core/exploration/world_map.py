@@ -1,0 +1,322 @@
+"""A map of the world, learned online from observation ids and actions: a graph whose nodes predict what is seen next.
+
+Different places may look the same (*aliased* ids). An id that is not aliased is an *anchor*: seeing it tells the place.
+On an aliased id, the place is known by the way from the last anchor, or from the start of the episode. An id counts as
+an anchor until two visits, followed by the same actions, lead to different observations. In a deterministic world only
+ids that are aliased can do so; so the map splits exactly what must be split, as deep as needed.
+
+Ways that end in the same place are merged: two nodes with the same id are one if the same action leads from both to the
+same third place, and no action tells them apart. (The third must be known to be another place: a step that was blocked
+proves nothing.)
+
+If even the same actions from the same start lead to different observations, and most ids have been split, the world is
+*stochastic*. Then nodes are the ids themselves, and the map expects the most frequent successor.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.trajectories.recorder import Ids
+from lstoc_core.trajectories.store import Bools
+
+Links = NDArray[np.int32]
+"""[places, actions]: the expected next place; -1 where it is unknown."""
+WINDOW = 1000
+"""The error rate is over this many predictions, the last ones."""
+MOST_SPLIT = 0.3
+"""Fraction of the ids that may be split before a surprise from the start on counts as chance."""
+START = -1
+"""Root of the nodes that are known by the way from an episode's start."""
+
+
+class WorldMap:
+    """What follows what. Nodes are made as they are seen; *places* are nodes as merged by `refresh`."""
+
+    def __init__(self, num_envs: int, num_actions: int) -> None:
+        self.num_envs, self.num_actions = num_envs, num_actions
+        self.stochastic = False
+        self.aliased: set[int] = set()
+        self.known_ids: set[int] = set()
+        self.recent: deque[bool] = deque(maxlen=WINDOW)
+        """Whether each of the last predictions was wrong."""
+        self.novel: deque[bool] = deque(maxlen=WINDOW)
+        """Whether each of the last steps led to an observation never seen before."""
+        self.ids = np.zeros(0, np.int32)
+        """Observation id of each place."""
+        self.links: Links = np.zeros((0, num_actions), np.int32)
+        self._log = np.zeros((1024, num_envs, 5), np.int32)
+        """Of each step: action, id after it, whether the episode ended, id of the next one's start, and whether places
+        were merged before."""
+        self._logged = 0
+        self._merged_now = False
+        self._first = np.zeros(num_envs, np.int32)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Empty the graph; what was recorded stays."""
+        self._number: dict[tuple[int, int, int], int] = {}
+        self._id: list[int] = []
+        self._parent: list[int] = []
+        """Union-find: the node with which a node was merged, or itself."""
+        self._out: list[list[dict[int, int]]] = []
+        """How often each node followed, per node and action."""
+        self._blame: dict[tuple[int, int], int] = {}
+        """The anchor before the first step from a node by an action."""
+        self._suspects: set[int] = set()
+        self._chance = False
+        """Whether a way from the start has led to different observations."""
+        self._place: dict[int, int] = {}
+        self._ways: list[int] = []
+        """Nodes that are known by the way to them."""
+        self._changed = self._mergeable = True
+
+    # --- recording ---
+
+    def begin(self, ids: Ids) -> None:
+        """Episodes begin in all environments; those under way are cut off."""
+        if self._logged:
+            self._log[self._logged - 1, :, 2], self._log[self._logged - 1, :, 3] = True, ids
+        else:
+            self._first[:] = ids
+        self._begin(ids.tolist())
+
+    def _begin(self, ids: list[int]) -> None:
+        self.at = [self._enter(START, START, each) for each in ids]
+        """Node of each environment."""
+        self._anchor = [self._anchor_of(START, each) for each in ids]
+        """The last anchor that each environment has passed."""
+
+    def _anchor_of(self, last: int, seen: int) -> int:
+        return last if seen in self.aliased else seen
+
+    def step(self, actions: Ids, final_ids: Ids, done: Bools, next_ids: Ids) -> Bools:
+        """Record one step of every environment; where the map's prediction was wrong, [E]."""
+        if self._logged == len(self._log):
+            self._log = np.concatenate([self._log, np.zeros_like(self._log)])
+        row = self._log[self._logged]
+        row[:, 0], row[:, 1], row[:, 2], row[:, 3], row[:, 4] = actions, final_ids, done, next_ids, self._merged_now
+        self._logged += 1
+        self._merged_now = False
+        wrong = np.zeros(self.num_envs, np.bool_)
+        for env, (action, seen, *_) in enumerate(row.tolist()):
+            expected = self.expected(env, action)
+            self.novel.append(seen not in self.known_ids)
+            if expected >= 0:
+                wrong[env] = expected != seen
+                self.recent.append(bool(wrong[env]))
+        self._take(row.tolist())
+        return wrong
+
+    def _take(self, row: list[list[int]]) -> None:
+        """Put one step of every environment into the graph."""
+        for env, (action, seen, ended, start, _) in enumerate(row):
+            self.at[env] = self._advance(env, self._find(self.at[env]), action, seen)
+            self._anchor[env] = self._anchor_of(self._anchor[env], seen)
+            if ended:
+                self.at[env] = self._enter(START, START, start)
+                self._anchor[env] = self._anchor_of(START, start)
+
+    def expected(self, env: int, action: int) -> int:
+        """Observation id that the map predicts for an action, -1 if it knows none."""
+        out = self._out[self._find(self.at[env])][action]
+        return self._id[max(out, key=out.__getitem__)] if out else -1
+
+    def place(self, env: int) -> int:
+        """Place of an environment as of the last `refresh`, -1 if its node is newer."""
+        return self._place.get(self._find(self.at[env]), -1)
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """Place in which each episode has started."""
+        steps = self._log[: self._logged]
+        ids = [*self._first.tolist(), *steps[..., 3][steps[..., 2] > 0].tolist()]
+        return np.array([self._place[self._enter(START, START, start)] for start in ids])
+
+    @property
+    def anchored(self) -> Bools:
+        """Whether each place is known by what is seen there, [places]."""
+        return ~np.isin(self.ids, list(self.aliased))
+
+    @property
+    def promise(self) -> NDArray[np.float64]:
+        """How likely an action tells where one is, [places, actions], from 0 to 1.
+
+        Judged by the places that look the same: an action that leads to an anchor tells, one that changes nothing seen
+        does not.
+        """
+        known = self.links >= 0
+        tells = known & self.anchored[self.links]
+        idle = known & (self.ids[self.links] == self.ids[:, None])
+        counts = np.zeros((2, int(self.ids.max()) + 1, self.num_actions))
+        np.add.at(counts[0], self.ids, tells)
+        np.add.at(counts[1], self.ids, idle)
+        odds: NDArray[np.float64] = (1 + counts[0]) / (2 + counts[0] + counts[1])
+        return odds[self.ids]
+
+    @property
+    def error_rate(self) -> float:
+        """Fraction of the last predictions that were wrong; NaN before the first."""
+        return float(np.mean(self.recent)) if self.recent else float("nan")
+
+    @property
+    def novelty(self) -> float:
+        """Fraction of the last steps that led to an observation never seen before; NaN before the first."""
+        return float(np.mean(self.novel)) if self.novel else float("nan")
+
+    def _enter(self, node: int, action: int, seen: int) -> int:
+        """Node in which an observation is made, after an action in another node."""
+        self.known_ids.add(seen)
+        anchor = seen not in self.aliased
+        if not anchor and node != START:
+            for following in self._out[node][action]:
+                if self._id[following] == seen:
+                    return self._find(following)
+        key = (START, START - 1, seen) if anchor else (node, action, seen)
+        found = self._number.get(key)
+        if found is None:
+            found = self._number[key] = len(self._id)
+            self._id.append(seen)
+            self._parent.append(found)
+            self._out.append([{} for _ in range(self.num_actions)])
+            self._changed = True
+            if not anchor:
+                self._ways.append(found)
+        return self._find(found)
+
+    def _advance(self, env: int, node: int, action: int, seen: int) -> int:
+        """Note what followed an action, and move on."""
+        following = self._enter(node, action, seen)
+        out = self._out[node][action]
+        key = next((each for each in out if self._id[each] == seen), following)
+        if key not in out:
+            self._changed = True
+            self._mergeable |= self._id[node] in self.aliased
+            before = self._blame.setdefault((node, action), self._anchor[env])
+            if out and not self.stochastic:
+                self._chance |= START in (before, self._anchor[env])
+                self._suspects |= {before, self._anchor[env]} - {START}
+        out[key] = out.get(key, 0) + 1
+        self._changed |= len(out) > 1
+        return following
+
+    # --- places ---
+
+    def refresh(self) -> bool:
+        """Split what has proved to be aliased, and merge nodes to places; whether places or links have changed."""
+        while self._suspects:
+            self.aliased |= self._suspects
+            if self._chance and len(self.aliased) > MOST_SPLIT * len(self.known_ids):
+                self.stochastic, self.aliased = True, set()
+            self._replay()
+        if not self._changed:
+            return False
+        self._merge()
+        self._merged_now, self._changed = True, False
+        before = self.ids, self.links
+        nodes = [node for node, parent in enumerate(self._parent) if node == parent]
+        self._place = {node: place for place, node in enumerate(nodes)}
+        self.ids = np.array([self._id[node] for node in nodes], np.int32)
+        self.links = np.array(
+            [
+                [self._place[self._find(max(out, key=out.__getitem__))] if out else -1 for out in self._out[node]]
+                for node in nodes
+            ],
+            np.int32,
+        )
+        return not (np.array_equal(before[0], self.ids) and np.array_equal(before[1], self.links))
+
+    def _replay(self) -> None:
+        """Make the graph anew from all that was recorded."""
+        self._forget()
+        self._begin(self._first.tolist())
+        for row in self._log[: self._logged].tolist():
+            if row[0][4]:
+                self._merge()
+            self._take(row)
+
+    def _find(self, node: int) -> int:
+        """The node that stands for all that were merged with this one: the first of them."""
+        parent = self._parent
+        while parent[node] != node:
+            parent[node] = parent[parent[node]]
+            node = parent[node]
+        return node
+
+    def _merge(self) -> None:
+        """Merge nodes from which the same action leads to the same other place, until there are none."""
+        again, self._mergeable = self._mergeable, False
+        while again:
+            again = False
+            self._ways = [node for node in self._ways if self._parent[node] == node]
+            known: dict[tuple[int, int, int], int] = {}
+            for start in self._ways:
+                node = self._find(start)
+                for action, out in enumerate(self._out[node]):
+                    for successor in [self._find(each) for each in out]:
+                        twin = self._find(known.setdefault((self._id[node], action, successor), node))
+                        node = self._find(node)
+                        if twin == node or not (self._apart(successor, node) and self._apart(successor, twin)):
+                            continue
+                        if (pairs := self._same(twin, node)) is not None:
+                            for one, two in pairs:
+                                self._unite(self._find(one), self._find(two))
+                            again = True
+
+    def _apart(self, one: int, two: int) -> bool:
+        """Whether two nodes are known to be different places."""
+        return self._id[one] != self._id[two] or self._same(one, two) is None
+
+    def _same(self, one: int, two: int) -> list[tuple[int, int]] | None:
+        """Pairs of nodes that become one if these two do; None if what follows them tells them apart."""
+        pairs, open_ = {(one, two)}, [(one, two)]
+        while open_:
+            for mine, other in zip(*(self._out[node] for node in open_.pop()), strict=True):
+                if not mine or not other:
+                    continue
+                pair = self._find(next(iter(mine))), self._find(next(iter(other)))
+                if self._id[pair[0]] != self._id[pair[1]]:
+                    return None
+                if pair[0] != pair[1] and pair not in pairs:
+                    pairs.add(pair)
+                    open_.append(pair)
+        return sorted(pairs)
+
+    def _unite(self, one: int, two: int) -> None:
+        first, second = min(one, two), max(one, two)
+        if first == second:
+            return
+        self._parent[second] = first
+        for action, (mine, other) in enumerate(zip(self._out[first], self._out[second], strict=True)):
+            if other:
+                self._blame.setdefault((first, action), self._blame[second, action])
+            for successor, count in other.items():
+                same = next((each for each in mine if self._id[each] == self._id[successor]), successor)
+                mine[same] = mine.get(same, 0) + count
+
+    # --- state ---
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that was recorded, and how the map reads it."""
+        return {
+            "log": self._log[: self._logged].copy(),
+            "first": self._first.copy(),
+            "aliased": np.array(sorted(self.aliased), np.int64),
+            "stochastic": self.stochastic,
+            "recent": np.array(self.recent, np.bool_),
+            "novel": np.array(self.novel, np.bool_),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned; `refresh` must follow."""
+        self._log, self._logged = state["log"].copy(), len(state["log"])
+        if not self._logged:
+            self._log = np.zeros((1024, self.num_envs, 5), np.int32)
+        self._first = state["first"].copy()
+        self.aliased, self.stochastic = set(state["aliased"].tolist()), bool(state["stochastic"])
+        self.recent.extend(state["recent"].tolist())
+        self.novel.extend(state["novel"].tolist())
+        self._replay()

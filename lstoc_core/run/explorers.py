@@ -1,0 +1,39 @@
+"""The explorers by name, and how each is made for an environment and an FSM.
+
+An explorer of one's own is a function from a `Setting` to an `Explorer`: `discover(env, explorer=make_mine)`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from lstoc_core.config import LSTOCConfig
+from lstoc_core.exploration.auto import AutoExplorer
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.exploration.planner import PlannerExplorer
+from lstoc_core.exploration.policy import PolicyExplorer
+from lstoc_core.run.methods import Setting
+
+MakeExplorer = Callable[[Setting], Explorer]
+
+
+def make_policy(setting: Setting) -> PolicyExplorer:
+    """The paper's: a GRU policy, trained by PPO."""
+    return PolicyExplorer(setting.env, setting.config, seed=setting.seed)
+
+
+def make_planner(setting: Setting) -> PlannerExplorer:
+    """Plans on a map, given the FSM."""
+    return PlannerExplorer(setting.env, setting.config, setting.fsm, seed=setting.seed)
+
+
+def make_auto(setting: Setting) -> AutoExplorer:
+    """The planner while its map predicts well, the policy otherwise."""
+    widened = setting.widened or (lambda _: setting.env)
+    return AutoExplorer(setting.env, widened, setting.config, setting.fsm, seed=setting.seed)
+
+
+EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
+
+
+def num_envs(explorer: object, config: LSTOCConfig) -> int:
+    """How many episodes an explorer wants side by side."""
+    return config.planner.num_envs if explorer in ("planner", "auto") else config.num_envs
