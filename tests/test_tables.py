@@ -133,3 +133,18 @@ def test_the_accuracy_figure_and_table_read_real_runs(tmp_path):
     assert len(fig.legends[0].texts) == 5
     styles = {line.get_label(): line.get_linestyle() for line in fig.axes[0].lines}
     assert [styles[VARIANTS[name].title] for name in OFFLINE] == ["-", "-", "--", "-", "-"], "same colour: dashed"
+
+
+def test_the_ratio_of_trajectories_counts_unfinished_runs_with_what_they_had():
+    counts = {"forward": [100, 100, 100], "forward-fixed": [200, 400, 200]}
+    rows = [
+        {"experiment": "training", "task": "letter-2", "method": method, "seed": seed, "profile": "paper",
+         "trajectories": count, "finished": count < 400, "exact": True, "step": 1}
+        for method, each in counts.items() for seed, count in enumerate(each)
+    ]  # fmt: skip
+    row = tables.trajectory_ratio(pd.DataFrame(rows), ["letter-1", "letter-2"]).squeeze()
+    assert row.task == "letter-2"
+    assert (row.iloc[1], row.stopped) == (100, "3 of 3 and 2 of 3")
+    assert row.low <= row.ratio <= row.high
+    assert 2 <= row.low and row.high <= 4
+    assert tables.trajectory_ratio(pd.DataFrame(), ["letter-2"]).empty
