@@ -11,7 +11,7 @@ import lstoc_core as lstoc
 from lstoc_core.config import PlannerConfig
 from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.outcomes import Visits, Words
-from lstoc_core.exploration.plans import Ground, PlanSearch, information
+from lstoc_core.exploration.plans import Outset, PlanSearch, information
 from lstoc_core.exploration.routes import Routes, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -261,8 +261,8 @@ def test_the_plan_found_tells_what_enumeration_says_and_more_than_a_tour():
     grid = Grid(rng, share=0.0)
     every = np.array(list(permutations(grid.ids[1:].tolist(), 2)), np.int32)
     weights = np.full(len(every), 1 / len(every))
-    ground = Ground(grid.ids.astype(np.int32), grid.next.astype(np.int32), 0, 60)
-    search = PlanSearch(ground, words, PlannerConfig(), every, every, weights, None, rng=rng)
+    outset = Outset(grid.ids.astype(np.int32), grid.next.astype(np.int32), 0, 60)
+    search = PlanSearch(outset, words, PlannerConfig(), every, every, weights, None, rng=rng)
     best = search.best()
     walk = grid.ids[list(best.itinerary.places)]
     assert len(walk) <= 61

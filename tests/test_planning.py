@@ -41,7 +41,7 @@ def test_several_episodes_side_by_side():
 
 def test_forecasts_agree_with_what_happens():
     pairs = []
-    for seed in range(12):
+    for seed in range(16):
         pairs += planned(tiny("(a;b)|c", layout_seed=seed, positions=None), seed=seed).explorer.forecasts
     predicted, real = np.array(pairs, float).T
     deviation = np.sqrt((predicted * (1 - predicted)).sum())
@@ -84,14 +84,13 @@ def same(one, two):
     assert (one.sequences, one.exploration) == (two.sequences, two.exploration)
 
 
-@pytest.mark.parametrize("explorer", ["planner", "auto"])
-@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize(("explorer", "num_envs"), [("planner", 3), ("auto", 1)])
 def test_a_run_stopped_and_taken_up_again_goes_on_the_same(tmp_path, explorer, num_envs):
     task, config = tiny("a;b;a", view=3), replace(PLANNED, planner=replace(PLANNED.planner, num_envs=num_envs))
     whole = planned(task, explorer=explorer, config=config, solve=True)
     assert whole.history[-1]["phase"] == "solved"
     marks = [record["env_steps"] for record in whole.history]
-    for budget in sorted({marks[0], marks[1], marks[len(marks) // 8], 60_000}):
+    for budget in sorted({marks[0], marks[len(marks) // 8], 60_000}):
         resumed = planned(task, explorer=explorer, config=config, solve=True, max_steps=budget, checkpoint=tmp_path)
     same(whole, resumed)
     assert whole.learner.env_steps == resumed.learner.env_steps
@@ -126,6 +125,7 @@ def test_wrong_labels_are_weighed():
 
     class Flipped:
         fingerprint = "flipped"
+        discount = task.discount
         fsm = staticmethod(task.fsm)
 
         @staticmethod

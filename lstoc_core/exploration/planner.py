@@ -24,7 +24,7 @@ from lstoc_core.discovery.method import Request, nested_tuples
 from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.imagined import ImaginedVectorEnv
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
-from lstoc_core.exploration.plans import Ground, PlanSearch
+from lstoc_core.exploration.plans import Outset, PlanSearch
 from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.logic.fsm import FSM
@@ -239,9 +239,9 @@ class PlannerExplorer:
         weights = beliefs.weights[judges]
         store = self.trajectories
         successes = [store.trajectory(int(index)) for index in store.positives[-20:]]
-        ground = Ground(self.map.ids, self.map.links, place, self._steps_left(env), successes)
+        outset = Outset(self.map.ids, self.map.links, place, self._steps_left(env), successes)
         search = PlanSearch(
-            ground, beliefs.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
+            outset, beliefs.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
             weights / weights.sum(), self._under_way(env, beliefs.words, beliefs.assignments[judges]), rng=self._rng,
         )  # fmt: skip
         best = search.best()

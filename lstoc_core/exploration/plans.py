@@ -50,7 +50,7 @@ def _entropy(masses: NDArray[Any]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class Outset:
     """What a search for a plan starts from."""
 
     ids: NDArray[np.int32]
@@ -72,7 +72,7 @@ class PlanSearch:
 
     def __init__(
         self,
-        ground: Ground,
+        outset: Outset,
         words: Words,
         config: PlannerConfig,
         makers: Assignments,
@@ -82,10 +82,10 @@ class PlanSearch:
         *,
         rng: np.random.Generator,
     ) -> None:
-        self.ground, self.words, self.config, self.rng = ground, words, config, rng
+        self.outset, self.words, self.config, self.rng = outset, words, config, rng
         self.makers, self.judges, self.weights, self.groups = makers, judges, weights, groups
         self.routes = list(self._drawn_routes())
-        self.num_ids = int(max(ground.ids.max(), judges.max(initial=0))) + 1
+        self.num_ids = int(max(outset.ids.max(), judges.max(initial=0))) + 1
 
     def best(self) -> Judgement:
         """The best plan found."""
@@ -101,7 +101,7 @@ class PlanSearch:
         steps = max(len(each.places) for each in itineraries)
         walks = np.full((len(itineraries), steps), -1, np.int64)
         for walk, each in zip(walks, itineraries, strict=True):
-            walk[: len(each.places)] = self.ground.ids[list(each.places)]
+            walk[: len(each.places)] = self.outset.ids[list(each.places)]
         visits = Visits.of(walks, self.num_ids)
         verdicts = []
         for index, each in enumerate(itineraries):
@@ -112,7 +112,7 @@ class PlanSearch:
 
     def _drawn_routes(self) -> Iterator[Routes]:
         """Cheapest ways without tolls, and with tolls on a random half of the states that may be key states."""
-        ids, links = self.ground.ids, self.ground.links
+        ids, links = self.outset.ids, self.outset.links
         doubtful = np.isin(ids, self.makers)
         for index in range(TOLLS + 1):
             tolls = 1e-3 * self.rng.random(len(ids))
@@ -122,7 +122,7 @@ class PlanSearch:
 
     def _candidates(self) -> list[Itinerary]:
         kinds = [self._tour, self._through_beliefs, self._through_beliefs, self._through_beliefs]
-        if self.ground.successes:
+        if self.outset.successes:
             kinds.append(self._part_of_success)
         made = [kinds[index % len(kinds)] for index in range(self.config.candidates)]
         return [self._itinerary(make()) for make in made]
@@ -130,11 +130,11 @@ class PlanSearch:
     def _itinerary(self, waypoints: States) -> Itinerary:
         routes = self.routes[self.rng.integers(len(self.routes))]
         more: Callable[[], States] = self._through_beliefs if len(self.makers) else self._tour
-        return routes.walk(self.ground.place, waypoints, self.ground.steps, more)
+        return routes.walk(self.outset.place, waypoints, self.outset.steps, more)
 
     def _tour(self) -> States:
         haste = float(np.exp(self.rng.uniform(np.log(0.05), np.log(3.0))))
-        return self.routes[0].tour(self.ground.place, self.ground.steps, haste, self.rng)
+        return self.routes[0].tour(self.outset.place, self.outset.steps, haste, self.rng)
 
     def _through_beliefs(self) -> States:
         """The states of several assignments, symbol by symbol of one word; those of one symbol nearest first."""
@@ -144,7 +144,7 @@ class PlanSearch:
         word = self.words.words[rng.integers(len(self.words.words))]
         together = self.makers[rng.integers(len(self.makers), size=2 ** rng.integers(6))]
         waypoints: list[int] = []
-        place = self.ground.place
+        place = self.outset.place
         for symbol in word:
             states = set(together[:, symbol].tolist())
             while states:
@@ -157,7 +157,7 @@ class PlanSearch:
 
     def _part_of_success(self) -> States:
         """Some of the states of a past success, in its order."""
-        ids = self.ground.successes[int(self.rng.integers(len(self.ground.successes)))]
+        ids = self.outset.successes[int(self.rng.integers(len(self.outset.successes)))]
         count = min(len(ids), int(self.rng.integers(2, 12)))
         chosen = np.sort(self.rng.choice(len(ids), count, replace=False))
         return [*ids[chosen].tolist(), int(ids[-1])]

@@ -202,8 +202,9 @@ EXPERIMENTS: dict[str, Experiment] = {
             "quick": (Plan(_QUICK, ("lstoc",), 3), Plan(("letter-2",), ("fixed",), 3)),
             "paper": (
                 Plan(NINE, ("lstoc",), 5),
+                Plan(NINE, ("planner",), 5),
                 Plan(THREE, ("fixed",), 5),
-                Plan(("letter-2", "office-2"), FORWARD, 5),
+                Plan(NINE, FORWARD, 5),
             ),
         },
         table=_discoveries(DISCOVERIES, paper=True),

@@ -63,6 +63,7 @@ def training(spec: RunSpec) -> pd.DataFrame:
         method=settings.method,
         fsm=task.formula.fsm(),
         contrast=world.contrast,
+        explorer=settings.explorer,
         seed=spec.seed,
         max_steps=steps,
         solve=settings.solve,

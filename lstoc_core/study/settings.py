@@ -149,13 +149,16 @@ class Discovering:
 
     method: Literal["guided", "forward"] = "guided"
     solve: bool = False
+    explorer: Literal["policy", "planner", "auto"] = "policy"
     loop: LoopChanges = field(default_factory=LoopChanges)
     forward: ForwardChanges = field(default_factory=ForwardChanges)
 
     def config(self) -> dict[str, Any]:
-        """The method, whether it goes on to solve, and the settings that differ from the default."""
+        """The method, whether it goes on to solve, and what differs from the default."""
         changes = {"settings": dict(self.loop), "forward": dict(self.forward)}
-        return {"discovery": self.method, "solve": self.solve} | {name: each for name, each in changes.items() if each}
+        explorer = {} if self.explorer == "policy" else {"explorer": self.explorer}
+        told = {"discovery": self.method, "solve": self.solve} | explorer
+        return told | {name: each for name, each in changes.items() if each}
 
     def loop_config(self, *, wrong_labels: float = 0.0) -> "LSTOCConfig":
         """The loop's settings in a world with so many wrong labels."""
@@ -209,7 +212,7 @@ def settings_of(config: Mapping[str, Any]) -> Settings:
     """The learner that a run's configuration names."""
     if "discovery" in config:
         changes = config.get("settings", {}), config.get("forward", {})
-        return Discovering(config["discovery"], config["solve"], *changes)
+        return Discovering(config["discovery"], config["solve"], config.get("explorer", "policy"), *changes)
     learners: dict[str, Baseline] = {"ppo": PlainPPO(config.get("bonus", 0.0)), "oracle": Oracle()}
     if (name := config.get("learner")) not in learners:
         raise ValueError(f"{unknown('learner', name, learners)}; a run names a 'learner' or a 'discovery'")

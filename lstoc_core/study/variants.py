@@ -62,6 +62,7 @@ VARIANTS: dict[str, Variant] = {
     for variant in (
         _LSTOC,
         replace(_LSTOC, name="guided", settings=None),
+        Variant("planner", "LSTOC (guided, planner)", "#009e73", settings=Discovering(explorer="planner")),
         Variant("fixed", "fixed exploration policy", "#e69f00", settings=Discovering(loop={"train_explorer": False})),
         Variant("forward", _PUBLISHED, "#56b4e9", settings=Discovering("forward")),
         Variant("forward-exact", _EXACT, "#56b4e9", settings=Discovering("forward", forward={"exact": True})),
@@ -107,7 +108,7 @@ ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
 ROBUSTNESS = ("flipped", "pixels")
 FORWARD = ("forward", "forward-exact", "forward-fixed", "baseline1", "baseline2")
-DISCOVERIES = ("lstoc", "fixed", *FORWARD)
+DISCOVERIES = ("lstoc", "planner", "fixed", *FORWARD)
 OFFLINE = ("guided", "forward", "forward-exact", "baseline1", "baseline2")
 
 
