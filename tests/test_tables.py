@@ -145,6 +145,5 @@ def test_the_ratio_of_trajectories_counts_unfinished_runs_with_what_they_had():
     row = tables.trajectory_ratio(pd.DataFrame(rows), ["letter-1", "letter-2"]).squeeze()
     assert row.task == "letter-2"
     assert (row.iloc[1], row.stopped) == (100, "3 of 3 and 2 of 3")
-    assert row.low <= row.ratio <= row.high
-    assert 2 <= row.low and row.high <= 4
+    assert 2 <= row.low <= row.ratio <= row.high <= 4
     assert tables.trajectory_ratio(pd.DataFrame(), ["letter-2"]).empty

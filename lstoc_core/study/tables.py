@@ -182,7 +182,7 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
 def trajectory_ratio(
     table: pd.DataFrame, tasks: Iterable[str], method: str = "forward", than: str = "forward-fixed", *, seed: int = 0
 ) -> pd.DataFrame:
-    """Trajectories of two methods at their own stop and their ratio with a bootstrap 95 % interval, a row for each task.
+    """Trajectories of two methods at their own stop, and their ratio with a bootstrap 95 % interval, by task.
 
     Geometric interquartile means. A run that did not stop counts with all it had, so its true count is larger.
     """
