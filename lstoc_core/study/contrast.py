@@ -133,8 +133,9 @@ def random_layout(rng: np.random.Generator, *, start: tuple[int, int] | None, ho
     """a;b;c on a flat 10×10 Letter map with the letters at random places."""
     cells = rng.choice(99, 3, replace=False) + 1  # not on the corner where episodes start
     positions = {symbol: (int(cell % 10), int(cell // 10)) for symbol, cell in zip("abc", cells, strict=True)}
-    place = {"positions": positions, "size": (10, 10), "start": start, "wrap": False}
-    return make_task(domain="letter", formula="a;b;c", horizon=horizon, **place)
+    return make_task(
+        domain="letter", formula="a;b;c", positions=positions, size=(10, 10), start=start, horizon=horizon, wrap=False
+    )
 
 
 def order_study(
