@@ -1,11 +1,15 @@
 """The study of order: verdicts on maps with known answers, and tables and figures of the right shape."""
 
+import dataclasses
+
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import lstoc_core as lstoc
+from lstoc_core.discovery.published.importance import scores
 from lstoc_core.drawing import contrast as contrast_figures
 from lstoc_core.study import contrast
 from lstoc_core.study.contrast import EXACT, FULL, PRINTED, SETTLED, VERDICTS
@@ -49,22 +53,54 @@ def test_subgoals_are_described_by_their_visits(store):
     assert order["a"] < order["b"] < order["c"]
 
 
+def test_ranks_count_the_visited_states_above_a_key_state():
+    task, world = lstoc.TASKS["letter-1"], lstoc.compile_world("letter-1")
+    f = np.full(world.num_observations, np.nan)
+    f[[world.observation_of_symbol(symbol) for symbol in "bdca"]] = [4.0, 3.0, 2.0, 1.0]
+    assert contrast.ranks(task, f) == {"a": 4, "b": 1, "c": 3}
+
+
 def test_trained_and_exact_importance_in_one_table(store):
-    table = contrast.importance_table({"letter-1": store}, gamma=0.95, seed=0)
-    assert set(table.method) == {EXACT, PRINTED, SETTLED, FULL}
-    assert len(table) == 3 * 4 * 100
+    store = store.select(np.arange(300))  # Baseline 2 trains on pairs of trajectories
+    table = contrast.importance_table({"letter-1": store}, seed=0)
+    assert list(table) == ["task", "objective", "id", EXACT, PRINTED, SETTLED, FULL]
+    assert len(table) == 3 * 100
+    discount = lstoc.TASKS["letter-1"].discount
+    f = scores(*contrast.split(store), gamma=discount, exact=True, smoothing=contrast.SMOOTHING)
+    assert np.allclose(table.loc[table.objective == "lstoc", EXACT], f, equal_nan=True)
     agreement = contrast.agreement(table).set_index("objective")
     assert (agreement[FULL] > 0.95).all()
     assert agreement.loc["lstoc", SETTLED] > agreement.loc["lstoc", PRINTED]
-    plt.close(contrast_figures.temporal_figure(table))
+
+
+def test_temporal_figure_ranks_the_key_states_in_its_titles():
+    task, world = lstoc.TASKS["letter-1"], lstoc.compile_world("letter-1")
+    falling = -np.arange(world.num_observations, dtype=float)
+    part = {"task": "letter-1", "id": np.arange(world.num_observations), FULL: falling}
+    table = pd.concat([pd.DataFrame(part | {"objective": objective}) for objective in ("lstoc", "baseline2")])
+    flat = contrast_figures.Aside("flat", dataclasses.replace(task, wrap=False), -falling)
+    figure = contrast_figures.temporal_figure(table, {"letter-1": flat})
+    panels = [ax for ax in figure.axes if ax.get_title()]
+    above, below = (
+        ", ".join(f"{symbol} {rank(world.observation_of_symbol(symbol))}" for symbol in "abc")
+        for rank in (lambda i: 1 + i, lambda i: world.num_observations - i)
+    )
+    assert [ax.get_title().split("ranks of 100: ")[1] for ax in panels] == [above, above, below]
+    lines = [ax.spines["left"].get_linestyle() for ax in panels]
+    assert lines[0] == lines[1] != lines[2]  # joined edges are dashed
+    plt.close(figure)
 
 
 def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):
-    table = contrast.input_table({"letter-1": store}, gamma=0.95, seed=0, restarts=3)
-    assert len(table) == 2 * 2
-    settled = table[table.training == SETTLED]
-    assert (settled["low"] > 0.9).all()
-    assert (table[table.training == PRINTED]["high"].to_numpy() < settled["low"].to_numpy()).all()
+    table = contrast.input_table({"letter-1": store}, seed=0, restarts=3)
+    assert len(table) == 2 * 3
+    converged = table[table.training == FULL]
+    assert (converged["low"] > 0.9).all()
+    assert (table[table.training == PRINTED]["high"].to_numpy() < converged["low"].to_numpy()).all()
+
+
+def test_the_study_of_order_is_about_flat_maps():
+    assert not contrast.random_layout(np.random.default_rng(0), start=(0, 0), horizon=100).wrap
 
 
 def test_small_study_and_its_figure():

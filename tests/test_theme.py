@@ -65,7 +65,7 @@ def test_grid_shows_values_walls_and_key_cells():
     assert np.round(texts["1.00"]).tolist() == np.round(texts["a"]).tolist() == [2, 0]
     wall, key = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
     assert wall.get_xy() == (0.5, -0.5)
-    assert wall.get_fill()
+    assert wall.get_hatch()  # a colour could be one of the scale
     assert key.get_xy() == (1.5, -0.5)
     assert not key.get_fill()
 

@@ -1,5 +1,8 @@
 """Figures of the contrast: importance on the map, and how often its highest value is the next subgoal."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -10,45 +13,66 @@ from numpy.typing import NDArray
 
 from lstoc_core.drawing.maps import draw_grid
 from lstoc_core.drawing.theme import BLUE, GREY, INK, ORANGE, VERMILION
-from lstoc_core.study.contrast import EXACT, PRINTED, VERDICTS
+from lstoc_core.study.contrast import EXACT, FULL, VERDICTS, ranks
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
 
 def draw_importance(ax: Axes, task: Task, importance: NDArray[np.floating], *, title: str = "") -> AxesImage:
-    """Importance on the map, one value per cell, the task's true key states framed."""
+    """Importance on the map, one value per cell, the task's true key states framed; dashed edges are joined."""
     world = compile_world(task)
     values = world.values_on_map(importance)
     walls = np.ones(values.shape, np.bool_)
     walls[world.coordinates[:, 1], world.coordinates[:, 0]] = False
     key_states = {symbol: task.positions[symbol] for symbol in task.formula.symbols}
     image = draw_grid(ax, values, outline=key_states, walls=walls)
+    if task.wrap:
+        ax.spines[:].set(color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
     for text in ax.texts:
         text.set_in_layout(False)  # they lie within the cells; measuring hundreds of them is slow
     ax.set_title(title)
     return image
 
 
-def temporal_figure(table: pd.DataFrame) -> Figure:
-    """The paper's figure contrastive_temporal: LSTOC and Baseline 2 per task, each trained and exact."""
-    tasks = table.task.unique()
-    wide = [TASKS[task].size[0] > 12 for task in tasks]  # two panels side by side instead of four, so that texts fit
-    heights = [11.6 if each else 3.7 for each in wide]
+@dataclass(frozen=True)
+class Aside:
+    """A small map beside a task's row: another reading of the same task."""
+
+    title: str
+    task: Task
+    f: NDArray[np.floating]
+
+
+def temporal_figure(table: pd.DataFrame, asides: Mapping[str, Aside]) -> Figure:
+    """The paper's figure contrastive_temporal: converged f by LSTOC and by Baseline 2, one row per task.
+
+    asides: by name of a task on a Letter map, a third and smaller panel in its row.
+    """
+    names = list(table.task.unique())
+    heights = [5.5 if name in asides else 6.0 for name in names]
     figure = plt.figure(figsize=(15, sum(heights)), dpi=80)
-    parts = figure.subfigures(len(tasks), 1, squeeze=False, height_ratios=heights)[:, 0]
-    grids = [part.subplots(*((2, 2) if each else (1, 4))) for part, each in zip(parts, wide, strict=True)]
+    rows = figure.subfigures(len(names), 1, squeeze=False, height_ratios=heights)[:, 0]
+    grids = [
+        row.subplots(1, 3, width_ratios=[5, 5, 3]) if name in asides else row.subplots(1, 2)
+        for name, row in zip(names, rows, strict=True)
+    ]
     figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
-    columns = [(o, m) for o in ("lstoc", "baseline2") for m in (PRINTED, EXACT)]
-    for task, grid in zip(tasks, grids, strict=True):
-        for ax, (objective, method) in zip(grid.flat, columns, strict=True):
-            part = table[(table.task == task) & (table.objective == objective) & (table.method == method)]
-            name, kind = (
-                {"lstoc": "LSTOC", "baseline2": "Baseline"}[objective],
-                {PRINTED: "trained"}.get(method, method),
-            )
-            image = draw_importance(ax, TASKS[task], part.f.to_numpy(), title=f"{name}, {task}: {kind}")
-            ax.figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
+    for name, axes in zip(names, grids, strict=True):
+        task = TASKS[name]
+        for ax, (objective, label) in zip(axes[:2], {"lstoc": "LSTOC", "baseline2": "Baseline"}.items(), strict=True):
+            f = table.loc[(table.task == name) & (table.objective == objective), FULL].to_numpy()
+            _draw_ranked(ax, task, f, f"{label}, {name}: {task.formula}, γ = {task.discount:.2f}")
+        if name in asides:
+            _draw_ranked(axes[2], asides[name].task, asides[name].f, asides[name].title)
     return figure
+
+
+def _draw_ranked(ax: Axes, task: Task, importance: NDArray[np.floating], title: str) -> None:
+    """Importance on the map with a colour bar; the title gives the rank of each true key state."""
+    rank = ", ".join(f"{symbol} {place}" for symbol, place in ranks(task, importance).items())
+    title = f"{title}\nranks of {np.isfinite(importance).sum()}: {rank}"
+    image = draw_importance(ax, task, importance, title=title)
+    ax.figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
 
 
 def order_figure(table: pd.DataFrame) -> Figure:

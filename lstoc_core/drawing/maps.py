@@ -24,7 +24,7 @@ def draw_grid(
     """Draw one value per cell, [H, W] with the origin at the top left; NaN cells were not visited and stay white.
 
     outline: key cells (x, y) to frame, with their symbols in the corner if a mapping; annotate: write the values into
-    the cells where they fit; walls: bool [H, W], drawn dark. Returns the image, for a colour bar.
+    the cells where they fit; walls: bool [H, W], hatched. Returns the image, for a colour bar.
     """
     values = np.asarray(values, dtype=float)
     rows, columns = values.shape
@@ -34,7 +34,7 @@ def draw_grid(
     ax.tick_params(length=0)
     ax.spines[:].set(visible=True, color="#d5dae0")
     for x, y in zip(*np.nonzero(np.asarray(walls).T), strict=True) if walls is not None else ():
-        ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, color="#52606d", linewidth=0))
+        ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fc="#f1f3f5", ec="#aab4be", hatch="/////", linewidth=0))
     box = ax.get_window_extent()
     cell = 72 / ax.figure.dpi * min(box.width / columns, box.height / rows)  # points
     named = list(outline.items()) if isinstance(outline, Mapping) else [("", place) for place in outline or ()]

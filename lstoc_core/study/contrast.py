@@ -56,41 +56,50 @@ def verdict(task: Task, importance: NDArray[np.floating]) -> str:
     return VERDICTS[1] if here else VERDICTS[2]
 
 
-def importance_table(stores: Mapping[str, TrajectoryStore], *, gamma: float, seed: int) -> pd.DataFrame:
-    """f at the root of each named task by all objectives, trained and exact: columns task, objective, method, id, f."""
+def ranks(task: Task, importance: NDArray[np.floating]) -> dict[str, int]:
+    """Rank of f at each subgoal's key state among all visited states; 1 is the highest."""
+    world = compile_world(task)
+    f = {symbol: importance[world.observation_of_symbol(symbol)] for symbol in task.formula.symbols}
+    return {symbol: 1 + int(np.sum(importance > value)) for symbol, value in f.items()}
+
+
+def importance_table(stores: Mapping[str, TrajectoryStore], *, seed: int) -> pd.DataFrame:
+    """f at the root of each named task by all objectives, at the task's own γ.
+
+    Columns task, objective and id, then f by each way of getting it: exact, and trained.
+    """
     parts = []
     for name, store in stores.items():
         for objective in get_args(Objective):
-            contrast = make_contrast(*split(store), objective=objective, gamma=gamma)
-            for method, (f,) in _all_ways([contrast], list(TRAINED), seed).items():
-                keys = {"task": name, "objective": objective, "method": method}
-                parts.append(pd.DataFrame({**keys, "id": np.arange(len(f)), "f": f}))
+            contrast = make_contrast(*split(store), objective=objective, gamma=TASKS[name].discount)
+            f = {way: values[0] for way, values in _all_ways([contrast], list(TRAINED), seed).items()}
+            keys = {"task": name, "objective": objective, "id": np.arange(store.num_ids)}
+            parts.append(pd.DataFrame(keys | f))
     return pd.concat(parts, ignore_index=True)
 
 
 def agreement(table: pd.DataFrame) -> pd.DataFrame:
     """Rank correlation of trained with exact importance over visited states, and where the exact optimum lies."""
     rows = []
-    for (name, objective), part in table.groupby(["task", "objective"], sort=False):
-        f = part.pivot(index="id", columns="method", values="f")
+    for (name, objective), f in table.groupby(["task", "objective"], sort=False):
         row = {"task": name, "objective": objective, "exact optimum at": verdict(TASKS[name], f[EXACT].to_numpy())}
         rows.append(row | {way: spearmanr(f[way], f[EXACT], nan_policy="omit").statistic for way in TRAINED})
     return pd.DataFrame(rows)
 
 
-def input_table(stores: Mapping[str, TrajectoryStore], *, gamma: float, seed: int, restarts: int = 10) -> pd.DataFrame:
+def input_table(stores: Mapping[str, TrajectoryStore], *, seed: int, restarts: int = 10) -> pd.DataFrame:
     """What f reads, random directions or o_theta, and how well its restarts then agree with the exact optimum.
 
-    Columns: rank correlation over visited states (median and range over restarts), and how many restarts are highest
-    where the optimum is.
+    Each task has its own γ. Columns: rank correlation over visited states (median and range over restarts), and how
+    many restarts are highest where the optimum is.
     """
     rows = []
     for name, store in stores.items():
         observations = compile_world(name).observations
         learned = represent(train_representation(observations, seed=seed), observations)
-        contrast = make_contrast(*split(store), gamma=gamma)
+        contrast = make_contrast(*split(store), gamma=TASKS[name].discount)
         exact = exact_importance(contrast, smoothing=SMOOTHING)
-        for (kind, inputs), way in product({"random directions": None, "o_θ": learned}.items(), (PRINTED, SETTLED)):
+        for (kind, inputs), way in product({"random directions": None, "o_θ": learned}.items(), TRAINED):
             trained = train_importance([contrast], inputs, restarts=restarts, seed=seed, training=TRAINED[way])[0]
             correlation = [spearmanr(f, exact, nan_policy="omit").statistic for f in trained]
             low, median, high = np.quantile(correlation, [0, 0.5, 1])
@@ -104,6 +113,7 @@ def key_state_table(task: Task, store: TrajectoryStore, *, gamma: float) -> pd.D
     """Per subgoal: which share of positives and negatives visits it, as which first visit on average, and exact f."""
     world = compile_world(task)
     exact = exact_importance(make_contrast(*split(store), gamma=gamma), smoothing=SMOOTHING)
+    rank = ranks(task, exact)
     rows = []
     for symbol in task.formula.symbols:
         key_state = world.observation_of_symbol(symbol)
@@ -112,7 +122,7 @@ def key_state_table(task: Task, store: TrajectoryStore, *, gamma: float) -> pd.D
             match = earliest_match(part := first_occupancy(part), [key_state])
             row[f"visited by {label}"] = f"{np.mean(match >= 0):.0%}"
             row[f"as n-th state, {label}"] = np.mean((match - part.offsets[:-1])[match >= 0]).round(1)
-        rows.append(row | {"f": exact[key_state].round(2), "rank of f": 1 + int(np.sum(exact > exact[key_state]))})
+        rows.append(row | {"f": exact[key_state].round(2), "rank of f": rank[symbol]})
     return pd.DataFrame(rows)
 
 
@@ -120,10 +130,12 @@ def key_state_table(task: Task, store: TrajectoryStore, *, gamma: float) -> pd.D
 
 
 def random_layout(rng: np.random.Generator, *, start: tuple[int, int] | None, horizon: int) -> Task:
-    """a;b;c on a 10×10 Letter map with the letters at random places."""
+    """a;b;c on a flat 10×10 Letter map with the letters at random places."""
     cells = rng.choice(99, 3, replace=False) + 1  # not on the corner where episodes start
     positions = {symbol: (int(cell % 10), int(cell // 10)) for symbol, cell in zip("abc", cells, strict=True)}
-    return make_task(domain="letter", formula="a;b;c", positions=positions, size=(10, 10), start=start, horizon=horizon)
+    return make_task(
+        domain="letter", formula="a;b;c", positions=positions, size=(10, 10), start=start, horizon=horizon, wrap=False
+    )
 
 
 def order_study(
@@ -137,7 +149,7 @@ def order_study(
     gamma: float = 0.97,
     horizon: int = 200,
 ) -> pd.DataFrame:
-    """Which state has the highest LSTOC importance at the root of a;b;c, on random-walk data from random layouts.
+    """Which state has the highest LSTOC importance at the root of a;b;c, on random-walk data from random flat layouts.
 
     One factor varies at a time (column `sweep`), the others stay at `gamma`, `horizon` and all positives found. One row
     per layout, start (fixed corner or random), value and way of getting f: exact, and trained in two ways.
