@@ -148,7 +148,7 @@ def trajectory_figure(
     drift = np.linspace(-0.26, 0.26, len(cells))[:, None]
     line = cells + drift
     for part, colour in ((slice(0, match + 1), BLUE), (slice(match, None), RED)):
-        x, y = _over_edges(line[part], size).T
+        x, y = (_over_edges(line[part], size) if world.task.wrap else line[part]).T
         ax.plot(x, y, color=colour, linewidth=1.4, alpha=0.9, solid_joinstyle="round")
         moved = np.flatnonzero(np.hypot(np.diff(x), np.diff(y)) > 0.5)[::3]
         ax.quiver(
@@ -268,7 +268,8 @@ def corridor_figure(
 def _over_edges(line: NDArray[np.floating], size: NDArray[np.integer]) -> NDArray[np.floating]:
     """The line [T, 2] with each step over an edge of the map as two parts: out of it, and in on the opposite side."""
     steps = np.rint(np.diff(line, axis=0))
-    over = np.flatnonzero(np.abs(steps).max(axis=1, initial=0) > 1)
+    across = (np.abs(steps) == size - 1) & (steps[:, ::-1] == 0) & (size > 2)
+    over = np.flatnonzero(across.any(axis=1))
     way = np.sign(steps[over])
     out, back = (np.clip(ends, -0.5, size - 0.5) for ends in (line[over] - way, line[over + 1] + way))
     parts = np.stack([out, np.full_like(out, np.nan), back], axis=1).reshape(-1, 2)
