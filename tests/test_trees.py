@@ -97,6 +97,18 @@ def test_a_trajectory_turns_red_where_the_path_is_visited(walk_through):
         trees.trajectory_figure(world, ids, [b, b], walk_through, "ab")
 
 
+def test_a_trajectory_leaves_the_map_over_one_edge_and_comes_back_over_the_opposite_one():
+    task = make_task(domain="letter", formula="a", positions={"a": (4, 2)}, size=(5, 5), start=(1, 2))
+    world = compile_world(task)
+    ids = world.observation_id[[world.position_of((x, 2)) for x in (1, 0, 4)]]
+    tree = SubgoalTree()
+    tree.work_on(tree.expand(ROOT, 0))
+    fig = trees.trajectory_figure(world, ids, [int(ids[-1])], tree, "a")
+    (blue,) = (line for line in fig.axes[0].lines if len(line.get_xdata()) > 1)
+    np.testing.assert_allclose(blue.get_xdata(), [1 - 0.26, 0, -0.5, np.nan, 4.5, 4 + 0.26])
+    np.testing.assert_allclose(np.delete(blue.get_ydata(), 3), [2 - 0.26, 2, 2, 2 + 0.26, 2 + 0.26])
+
+
 def test_ids_are_spelled_for_the_reader():
     world = compile_world(TASK)
     a, d = (world.observation_of_symbol(symbol) for symbol in "ad")

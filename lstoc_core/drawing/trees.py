@@ -133,6 +133,7 @@ def trajectory_figure(
     """The paper's figure traj_exp: a trajectory on the map, blue until the path is visited, red after; and the tree.
 
     The line drifts a little from the upper left to the lower right of the cells, so that later visits stay visible.
+    Where the map wraps round, it leaves over one edge and comes back over the opposite one.
     """
     store = TrajectoryStore(world.num_observations)
     store.append([trajectory], None, [True])
@@ -147,7 +148,7 @@ def trajectory_figure(
     drift = np.linspace(-0.26, 0.26, len(cells))[:, None]
     line = cells + drift
     for part, colour in ((slice(0, match + 1), BLUE), (slice(match, None), RED)):
-        x, y = line[part].T
+        x, y = (_over_edges(line[part], size) if world.task.wrap else line[part]).T
         ax.plot(x, y, color=colour, linewidth=1.4, alpha=0.9, solid_joinstyle="round")
         moved = np.flatnonzero(np.hypot(np.diff(x), np.diff(y)) > 0.5)[::3]
         ax.quiver(
@@ -262,6 +263,17 @@ def corridor_figure(
     bars.set(xlabel="failures that follow the sequence without it", xlim=(0, 1.2 * max(admitted.values())))
     bars.tick_params(left=False)
     return fig
+
+
+def _over_edges(line: NDArray[np.floating], size: NDArray[np.integer]) -> NDArray[np.floating]:
+    """The line [T, 2] with each step over an edge of the map as two parts: out of it, and in on the opposite side."""
+    steps = np.rint(np.diff(line, axis=0))
+    across = (np.abs(steps) == size - 1) & (steps[:, ::-1] == 0) & (size > 2)
+    over = np.flatnonzero(across.any(axis=1))
+    way = np.sign(steps[over])
+    out, back = (np.clip(ends, -0.5, size - 0.5) for ends in (line[over] - way, line[over + 1] + way))
+    parts = np.stack([out, np.full_like(out, np.nan), back], axis=1).reshape(-1, 2)
+    return np.insert(line, np.repeat(over + 1, 3), parts, axis=0)
 
 
 def _added(before: Sequence[int], after: Sequence[int]) -> int:
