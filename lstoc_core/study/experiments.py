@@ -208,7 +208,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             ),
         },
         table=_discoveries(DISCOVERIES, paper=True),
-        draw=_trajectories(("lstoc", "fixed"), paper=True),
+        draw=_trajectories(("lstoc", "planner", "fixed"), paper=True),
     ),
     "ablation": Experiment(
         question="What does each rule of exploration contribute?",
