@@ -107,7 +107,7 @@ def draw_trajectories(
             ax.plot(band.estimate, place, "|", color=colour, markersize=13, markeredgewidth=2)
     ax.set_yticks(range(len(rows)), [f"{title(task)}: {variant(method).title}" for task, method in rows])
     ax.set(xscale="log", xlabel="trajectories until every subgoal is learned", ylim=(len(rows) - 0.4, -0.6))
-    ax.set(xlim=(30, 100_000))
+    ax.set(xlim=(5, 100_000))
     ax.xaxis.set_major_formatter(_count)
     ax.grid(axis="x", color="#e4e7eb", linewidth=0.6)
     key = [
