@@ -123,6 +123,15 @@ def test_a_collapsed_exploration_without_a_bonus_gets_the_least_one():
     assert explorer(bonus=0.0, patience=None).plan(Request(), 10_000).config.bonus == 0
 
 
+@pytest.mark.parametrize(("share", "pays"), [(None, True), (0.0, False), (1.1, True)])
+def test_successes_pay_only_while_few_episodes_succeed(share, pays):
+    scout = explorer()
+    while not len(scout.trajectories):
+        scout.explore(Request(), 0)
+    paid = scout.plan(Request(success_share=share), 0).config
+    assert (paid.success, paid.explained) == ((SMALL.success, SMALL.explained) if pays else (0.0, 0.0))
+
+
 def test_a_fixed_policy_is_frozen_once_there_is_something_to_follow():
     scout = explorer(train_explorer=False)
 

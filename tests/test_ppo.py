@@ -140,6 +140,7 @@ def test_the_store_may_be_limited():
 
 def test_bootstrap_is_the_value_after_the_whole_truncated_episode():
     env, ppo = recorded()
+    ppo._begin()
     for _ in range(3):
         hidden_before = len(env.episodes)
         # Weights stay as they are, so that values can be worked out afterwards.
@@ -165,6 +166,7 @@ def test_bootstrap_is_the_value_after_the_whole_truncated_episode():
 def test_before_any_gradient_step_the_ratios_are_one(epsilon):
     """The sequence pass reproduces what was collected step by step, over carried states, boundaries and the mixture."""
     ppo = learner(epsilon=epsilon)
+    ppo._begin()
     for _ in range(3):
         hidden = ppo._hidden
         segment, _ = ppo._collect(ppo.config.epsilon)
@@ -181,6 +183,7 @@ def test_before_any_gradient_step_the_ratios_are_one(epsilon):
 
 def test_epsilon_one_acts_uniformly():
     ppo = learner(epsilon=1.0, num_envs=64)
+    ppo._begin()
     actions = torch.cat([ppo._collect(ppo.config.epsilon)[0].actions.flatten() for _ in range(4)])
     counts = torch.bincount(actions, minlength=4)
     assert (counts - len(actions) / 4).abs().max() < 5 * (len(actions) * 3 / 16) ** 0.5
@@ -207,6 +210,7 @@ def test_an_update_may_be_given_another_epsilon():
 
 def test_rewards_of_the_model_are_what_is_learned_from():
     ppo = learner(rewards=RewardConfig(success=0.0, explained=0.25, bonus=0.0))
+    ppo._begin()
     world = ppo.env.world
     sequence = (world.observation_of_symbol("a"), world.observation_of_symbol("b"))
     ppo.follow(replace(ppo.rewards.plan, paths=(sequence,), explained=(sequence,)))

@@ -69,8 +69,8 @@ class Request:
     """Settled sequences: a success that contains one teaches nothing new."""
     epsilon: float | None = None
     """ε: probability of a random action while collecting; None: the explorer's default."""
-    success_share: float = 1.0
-    """Successes are worth nothing more once this fraction of recent episodes succeeds."""
+    success_share: float | None = None
+    """Successes are worth nothing while at least this fraction of recent episodes succeeds; None: they always pay."""
 
 
 class DiscoveryMethod(Protocol):

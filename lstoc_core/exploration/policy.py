@@ -61,8 +61,10 @@ class PolicyExplorer:
         config = self.config
         doublings = min(MOST_DOUBLINGS, silence // config.patience) if config.patience else 0
         bonus = max(config.bonus, LEAST_BONUS if doublings else 0.0) * 2**doublings
-        label = self.trajectories.labels[-RECENT:].mean() < request.success_share if len(self.trajectories) else True
-        success, explained = label * config.success, label * config.explained / 2**doublings
+        success, explained = config.success, config.explained / 2**doublings
+        recent = self.trajectories.labels[-RECENT:]
+        if request.success_share is not None and len(recent) and recent.mean() >= request.success_share:
+            success = explained = 0.0
         paid = RewardConfig(success, explained, config.progress, bonus, rearm=config.rearm)
         worth = self._missed() if doublings else np.empty(0)
         return RewardPlan(paid, request.follow, request.explained, worth=worth)

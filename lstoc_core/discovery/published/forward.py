@@ -30,7 +30,7 @@ class ForwardConfig:
 
     epsilon: float = 0.5
     """ε: probability of a random action while exploring; overrides the explorer's default."""
-    success_share: float = 0.5
+    success_share: float | None = 0.5
     """Successes pay π_exp only while a smaller fraction of recent episodes succeeds, so that failures go on coming."""
     threshold: int = 80
     """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
