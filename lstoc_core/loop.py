@@ -28,7 +28,7 @@ from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
-from lstoc_core.result import Discovery, KeyState, labeling_of
+from lstoc_core.result import Discovery, KeyState, answer_of
 from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
 from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, num_envs
@@ -202,19 +202,11 @@ def _result(
     journal: Journal,
     interrupted: bool,
 ) -> Discovery:
-    number = {key: index for index, key in enumerate(method.key_states)}
-    sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
-    counts = journal.stopped or Counts.of(explorer)
-    observations, learner = explorer.env.observations, explorer.learner
+    counts, learner = journal.stopped or Counts.of(explorer), explorer.learner
     return Discovery(
+        **answer_of(method, fsm, explorer.env.observations),
         method=name,
         seed=seed,
-        sequences=sequences,
-        key_states=tuple(KeyState(index, observations[key].copy(), key) for key, index in number.items()),
-        tree=method.tree,
-        fsm=fsm,
-        labeling=labeling_of(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
-        finished=method.finished,
         missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives),
         interrupted=interrupted,
         num_trajectories=counts.trajectories,
@@ -224,7 +216,6 @@ def _result(
         exploration=explorer.account,
         history=journal.history,
         trajectories=explorer.trajectories,
-        observations=observations,
         policy=Predictor.of(learner.policy, explorer.env, seed=seed) if learner is not None else None,
         explorer=explorer,
     )

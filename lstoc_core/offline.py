@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.logic import FSM, parse
-from lstoc_core.result import Discovery, KeyState, labeling_of
+from lstoc_core.result import Discovery, answer_of
 from lstoc_core.run.methods import guided_for
 from lstoc_core.trajectories.flat import FlatObservations
 from lstoc_core.trajectories.identity import ExactIdentity
@@ -66,17 +66,10 @@ def learn(
             half = np.random.default_rng(seed).permutation(len(store))[: len(store) // 2]
             method.advance(store.select(half))
         method.advance(store)
-    number = {key: index for index, key in enumerate(method.key_states)}
-    sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
     return Discovery(
+        **answer_of(method, fsm, table),
         method="guided",
         seed=seed,
-        sequences=sequences,
-        key_states=tuple(KeyState(index, np.array(table[key]), key) for key, index in number.items()),
-        tree=method.tree,
-        fsm=fsm,
-        labeling=labeling_of(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
-        finished=method.finished,
         missing=Missing() if method.finished else _shortfall(store, method.missing),
         interrupted=False,
         num_trajectories=len(store),
@@ -86,7 +79,6 @@ def learn(
         exploration="none: the episodes were given",
         history=[],
         trajectories=store,
-        observations=table,
         policy=None,
         explorer=None,
     )

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.method import Missing, nested_tuples
+from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.extras import needed_for
@@ -258,7 +258,22 @@ def _read_labeling(told: Mapping[str, Any]) -> Labeling:
     return Labeling(mapping=first, alternatives=tuple(others), **parts)
 
 
-def labeling_of(
+def answer_of(method: DiscoveryMethod, fsm: FSM | None, observations: NDArray[Any]) -> dict[str, Any]:
+    """The fields of a `Discovery` that say what a method found. observations: the table of ids."""
+    number = {key: index for index, key in enumerate(method.key_states)}
+    sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
+    return {
+        "sequences": sequences,
+        "key_states": tuple(KeyState(index, np.array(observations[key]), key) for key, index in number.items()),
+        "tree": method.tree,
+        "fsm": fsm,
+        "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
+        "finished": method.finished,
+        "observations": observations,
+    }
+
+
+def _labeling(
     sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
 ) -> Labeling | None:
     """Names of the key states: the method's assignment, certified, or else the integer program's; None if none fit."""

@@ -5,6 +5,7 @@
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 from hypothesis import settings
 
 from lstoc_core import paths
@@ -12,6 +13,15 @@ from lstoc_core.study import cache
 
 settings.register_profile("same", derandomize=True)
 settings.load_profile("same")
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """torch computes with one thread: the number of threads changes last digits."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 import lstoc_core as lstoc
 from lstoc_core.discovery.published.importance import scores
@@ -15,13 +14,7 @@ from lstoc_core.study import contrast
 from lstoc_core.study.contrast import EXACT, FULL, PRINTED, SETTLED, VERDICTS
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -31,12 +31,7 @@ SETTLED = Training(positives_per_step=64, anneal=True)
 FULL = Training(full_batch=True, anneal=True)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

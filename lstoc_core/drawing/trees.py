@@ -232,7 +232,8 @@ def answers_figure(task: Task, store: TrajectoryStore, sizes: Sequence[int]) -> 
         for answer in found:
             share[list({key for path in answer.paths for key in path})] += 1 / len(found)
         _heat(ax, world, share)
-        ax.set_title(f"{size} trajectories,\n{len(part.positives)} successes: {text}", fontsize=8.5)
+        won = len(part.positives)
+        ax.set_title(f"{size} trajectories,\n{won} success{'es' * (won != 1)}: {text}", fontsize=8.5)
     return fig
 
 

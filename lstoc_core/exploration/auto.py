@@ -44,6 +44,8 @@ class AutoExplorer:
         self.planner = PlannerExplorer(env, config, fsm, seed=seed)
         self.policy: PolicyExplorer | None = None
         self._reason = ""
+        self._planned = 0
+        """Steps of the planner before the policy took over."""
         self._saved = Path()
 
     @property
@@ -61,7 +63,7 @@ class AutoExplorer:
 
     @property
     def env_steps(self) -> int:
-        return self.planner.env_steps + (self.policy.env_steps if self.policy else 0)
+        return self._planned + self.chosen.env_steps
 
     @property
     def trajectories(self) -> TrajectoryStore:
@@ -74,6 +76,7 @@ class AutoExplorer:
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         stats = self.chosen.explore(request, silence)
         if self.policy is None and (reason := self._objection()):
+            self._planned = self.planner.env_steps
             self._turn_to_policy(reason)
         return stats
 
@@ -117,11 +120,11 @@ class AutoExplorer:
         self._saved = path
 
     def state_dict(self) -> dict[str, Any]:
-        return {"reason": self._reason, "steps": self.planner.env_steps, "chosen": self.chosen.state_dict()}
+        return {"reason": self._reason, "planned": self._planned, "chosen": self.chosen.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state["reason"]:
             self._turn_to_policy(state["reason"])
-            self.planner.env_steps = state["steps"]
+            self._planned = state["planned"]
         self.chosen.load(self._saved)
         self.chosen.load_state_dict(state["chosen"])

@@ -50,6 +50,7 @@ class Beliefs:
         self._states = np.zeros(0, np.int64)
         self._seen = 0
         self._visits: dict[int, Visits] = {}
+        self._room = CACHED
 
     def __len__(self) -> int:
         return len(self.assignments)
@@ -79,6 +80,7 @@ class Beliefs:
         if len(states) > len(self._states):
             self._states, self.complete = states, False
             self._visits.clear()
+            self._room = CACHED
             self._draw_all(store)
         elif len(new):
             tolerated = self._tolerated(store)
@@ -182,7 +184,9 @@ class Beliefs:
         """The table of one episode; kept while there is room."""
         if episode not in self._visits:
             visits = Visits.of(store.trajectory(episode), int(self._states[-1]) + 1)
-            if sum(each.table.size for each in self._visits.values()) > CACHED:
+            self._room -= visits.table.size
+            if self._room < 0:
+                self._room += visits.table.size
                 return visits
             self._visits[episode] = visits
         return self._visits[episode]

@@ -11,7 +11,7 @@ out, and walks tours.
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -292,8 +292,7 @@ class PlannerExplorer:
         env = ImaginedVectorEnv(
             self.map, paths, self.env.observations, num_envs=num_envs, horizon=self.horizon, seed=seed
         )
-        minibatches = math.gcd(num_envs, config.ppo.minibatches)
-        return Pursuit(PPO(env, replace(config.ppo, minibatches=minibatches), seed=seed), paths, config.pursuit)
+        return Pursuit(PPO(env, config.ppo.fitting(num_envs), seed=seed), paths, config.pursuit)
 
     @property
     def _walks_solve(self) -> bool:

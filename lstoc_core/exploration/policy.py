@@ -5,9 +5,7 @@ discovery has had no news for long, exploration has collapsed onto what is known
 episodes have not been, and explained successes pay less.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +36,7 @@ class PolicyExplorer:
 
     def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int) -> None:
         self.env, self.config = env, config
-        minibatches = math.gcd(env.num_envs, config.ppo.minibatches)  # must divide num_envs
-        self.learner = PPO(env, replace(config.ppo, minibatches=minibatches), seed=seed)
+        self.learner = PPO(env, config.ppo.fitting(env.num_envs), seed=seed)
         self._pursuit: Pursuit | None = None
 
     @property

@@ -26,10 +26,6 @@ class Itinerary:
     places: tuple[int, ...]
     """Where it is at each time, its start first."""
 
-    def left(self, time: int) -> tuple[int, ...]:
-        """Way-points that are reached later than this."""
-        return tuple(state for state, when in zip(self.waypoints, self.arrivals, strict=True) if when > time)
-
 
 class Routes:
     """Cheapest ways on a map. A step costs 1, plus the toll of the place that it enters."""

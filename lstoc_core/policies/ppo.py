@@ -12,8 +12,9 @@ hidden state is carried from segment to segment and starts from zero in each epi
 from __future__ import annotations
 
 import copy
+import math
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,6 +72,10 @@ class PPOConfig:
     """Forget the hidden state before each step (ablation)."""
     store_limit: int | None = None
     """Episodes kept in `store`, the first ones; 0 keeps none, None all."""
+
+    def fitting(self, num_envs: int) -> PPOConfig:
+        """The same with no more minibatches than divide so many environments."""
+        return replace(self, minibatches=math.gcd(num_envs, self.minibatches))
 
 
 class _Segment:

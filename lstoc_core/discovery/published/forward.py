@@ -246,7 +246,7 @@ class Forward:
         return f"a path of {depth} key states is too long" if depth > self.config.max_length else None
 
     def _restart(self, reason: Need) -> Missing:
-        """Start a new tree with a larger N_T (Algorithm Main, line 8); all trajectories are kept."""
+        """Start a new tree with a larger N_T (Algorithm Main, line 8)."""
         self.restarts += 1
         self.threshold += self.config.increment
         self.abandoned.append(self.attempt)
