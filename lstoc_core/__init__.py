@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lstoc_core.logic import FormulaError as FormulaError
     from lstoc_core.logic import parse as parse
     from lstoc_core.loop import discover as discover
+    from lstoc_core.offline import check as check
     from lstoc_core.offline import learn as learn
     from lstoc_core.policies.ppo import PPO as PPO
     from lstoc_core.policies.ppo import PPOConfig as PPOConfig
@@ -56,7 +57,7 @@ else:
         "labeling.recognizer": ("LabelingFunction",),
         "logic": ("FSM", "Formula", "FormulaError", "parse"),
         "loop": ("discover",),
-        "offline": ("learn",),
+        "offline": ("check", "learn"),
         "policies.ppo": ("PPO", "PPOConfig"),
         "policies.rewards": ("RewardConfig",),
         "result": ("Discovery", "KeyState", "load"),

@@ -1,4 +1,4 @@
-"""The command line: `python -m lstoc_core {reproduce,run,discover,label,bench,tasks}`, also installed as `lstoc`.
+"""The command line: `python -m lstoc_core COMMAND`, also installed as `lstoc`.
 
 Exit codes: 0 done, 1 a run failed, 2 the command makes no sense or misses something to run with (nothing was run). Each
 command imports what it needs, and prints before it imports something slow.
@@ -123,9 +123,43 @@ def run(
 
 
 @app.command
+def status(profile: Annotated[Literal["smoke", "quick", "paper"], arg(aliases=["-P"])] = "paper") -> int:
+    """Say for each experiment which of its runs are committed, missing or stale, and the time they took.
+
+    Args:
+        profile: The profile whose runs are looked for in data/runs.
+    """
+    paths.require_checkout("lstoc status")
+    from lstoc_core.study.status import overview
+
+    print(overview(profile))
+    return 0
+
+
+@app.command
+def claims(write: bool = False) -> int:
+    """Say of each claim of the paper that runs decide whether the committed runs confirm it.
+
+    Args:
+        write: Write the page docs/claims.md instead of printing it.
+    """
+    paths.require_checkout("lstoc claims")
+    from lstoc_core.study.claims import page
+
+    if not write:
+        print(page(), end="")
+        return 0
+    file = paths.ROOT / "docs" / "claims.md"
+    file.write_text(page())
+    print(f"written to {file}")
+    return 0
+
+
+@app.command
 def discover(
     task: Positional[str],
     method: Literal["guided", "forward"] = "guided",
+    explorer: Literal["auto", "planner", "policy"] = "auto",
     seed: int = 0,
     max_steps: int = 1_000_000,
     solve: bool = False,
@@ -141,6 +175,8 @@ def discover(
     Args:
         task: Name of the task; `lstoc tasks` lists them.
         method: guided: counterexample-guided contrast (ours); forward: the paper's.
+        explorer: planner: asks by plans on a map that it learns; policy: the paper's, trained by PPO; auto: the planner
+            while its map predicts well, else the policy.
         seed: Seed of everything random.
         max_steps: Environment steps to give up after.
         solve: Go on until the policy completes the task.
@@ -161,6 +197,7 @@ def discover(
         found = run(
             chosen,
             method=method,
+            explorer=explorer,
             seed=seed,
             max_steps=max_steps,
             solve=solve,
@@ -176,10 +213,11 @@ def discover(
         print(f"  sequence {number}: {_arrow(sequence)}   {_arrow(names.get(key, '?') for key in sequence)}")
     if not found.finished:
         print(f"  not finished: {found.missing}")
-    elif method == "guided":
+    elif found.proved:
         print("  proved: exactly one assignment of symbols to states is consistent with every episode's outcome")
     counts = f"{found.num_trajectories:,} trajectories, {found.num_positives:,} of them successful"
     print(f"  {counts}; {found.env_steps:,} steps")
+    print(f"  explored by {found.exploration}")
     if solve and found.finished:
         print(f"  success rate of the policy {found.success_rate:.0%}")
     print(f"  exact: {marks.exact}; key states found: {marks.found:.0%}; names correct: {marks.labels_correct}")
@@ -202,7 +240,10 @@ def discover(
     return 0 if marks.exact else 1
 
 
-_SAVED = ("method", "seed", "finished", "num_trajectories", "num_positives", "env_steps", "success_rate", "history")
+_SAVED = (
+    *("method", "exploration", "seed", "finished", "num_trajectories", "num_positives"),
+    *("env_steps", "success_rate", "history"),
+)
 
 
 @app.command

@@ -28,10 +28,10 @@ from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
-from lstoc_core.result import Discovery, KeyState, answer_of
+from lstoc_core.result import Discovery, KeyState, answer_of, shortened
 from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
-from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, num_envs
+from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, fitting, num_envs
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
@@ -42,6 +42,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "discover"]
 
 
+CONFIRM = 20
+"""Episodes that must confirm an answer where the environment is not ours."""
 Callback = Callable[[Record], bool | None]
 """Called with the record of each update; returning False ends the run."""
 
@@ -55,10 +57,11 @@ def discover(
     seed: int = 0,
     max_steps: int = 1_000_000,
     solve: bool = False,
+    confirm: int | None = None,
     progress: bool = True,
     config: LSTOCConfig | None = None,
     contrast: Literal["exact", "learned"] = "exact",
-    explorer: Literal["policy", "planner", "auto"] | MakeExplorer = "policy",
+    explorer: Literal["auto", "planner", "policy"] | MakeExplorer = "auto",
     callbacks: Sequence[Callback] = (),
     checkpoint: str | os.PathLike[str] | None = None,
 ) -> Discovery:
@@ -66,7 +69,7 @@ def discover(
 
     env: a Task or its name; a gymnasium.Env, a factory of one, or its id ("FrozenLake-v1", "minigrid:MiniGrid-..."); a
     vector environment of gymnasium. Observations may be Box, Discrete, MultiDiscrete, MultiBinary, Text, or Dict and
-    Tuple of them; actions Discrete, MultiDiscrete or MultiBinary. A factory or id gives `config.num_envs` of them.
+    Tuple of them; actions Discrete, MultiDiscrete or MultiBinary. A factory or id gives as many as needed.
     method: "guided" (ours), "forward" (the paper's), or a function that makes one for a `Setting`.
     fsm: temporal dependencies of the subgoals' names, as an FSM or a formula ("a;(b|c);d"); a Task brings its own.
     success: how an episode's end says whether the task was done. "info": `info["success"]`; "is_success":
@@ -74,26 +77,33 @@ def discover(
     "auto": the one of both keys that the info has.
     max_steps: budget of environment steps for exploration and solve phase together.
     solve: go on after the discovery until the policy completes the task.
+    confirm: more episodes that must agree with the answer before the run stops exploring. None: 0 for a Task, whose
+        world meets the assumptions of a proof (`discovery.consistent`); 20 for other environments.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
-    explorer: "policy" (the paper's GRU policy, trained by PPO), "planner" (asks by plans on a map that it learns),
-        "auto" (the planner while its map predicts well, else the policy), or a function that makes one for a `Setting`.
+    explorer: "planner" (asks by plans on a map that it learns), "policy" (the paper's GRU policy, trained by PPO),
+        "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward"), or a
+        function that makes one for a `Setting`. `Discovery.exploration` says which was used, and why.
     callbacks: called with the record of each update, as kept in `history`; one that returns False ends the run.
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
+    The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
+    goes back to exploration. `Discovery.tested` counts those that agreed.
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved.
     """
     config = config or LSTOCConfig()
     fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
-    _check(config, fsm, seed, max_steps, callbacks)
+    _check(config, fsm, seed, max_steps, confirm, callbacks)
     check_success(success)
     problem, seed = named_environment(env) if isinstance(env, str) else env, operator.index(seed)
+    confirm = (0 if isinstance(problem, Problem) else CONFIRM) if confirm is None else confirm
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    world = vector_of_ids(problem, num_envs(explorer, config), seed=seed, success=success)
+    used = fitting(explorer, method)
+    world = vector_of_ids(problem, num_envs(used, config), seed=seed, success=success)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
     again = partial(widened, problem, world, seed=seed, success=success)
     setting = Setting(world, fsm, config, seed, contrast, discount, again)
     finder = _chosen("method", method, METHODS)(setting)
-    scout = _chosen("explorer", explorer, EXPLORERS)(setting)
+    scout = _chosen("explorer", used, EXPLORERS)(setting)
     name = _name(method, finder)
     journal, saved = Journal(), None
     if checkpoint is not None:
@@ -112,7 +122,7 @@ def discover(
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
                 stats = scout.explore(finder.request, journal.silence(scout.trajectories))
-                if journal.due(scout.trajectories, config.first_positives):
+                if journal.stopped is None and journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
                     journal.looked(scout.trajectories, config.growth)
                     finder.advance(scout.trajectories)
@@ -124,19 +134,31 @@ def discover(
                 stats = scout.pursue(finder.paths)
                 if scout.solved:
                     journal.solved()
+            # Every episode since tests the answer.
+            journal.watch(finder, scout, confirm)
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
             if False in [callback(record) for callback in callbacks]:
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
-    return _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
+        result = _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
+        proved = name == "guided" and fsm is not None and not config.guided.noise
+        _conclude(bar, result, "proved" if proved else "found", done=journal.phase not in wanted)
+    return result
 
 
 # --- what is given ----------------------------------------------------------------------------------------------------
 
 
-def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, callbacks: Sequence[Callback]) -> None:
+def _check(
+    config: LSTOCConfig,
+    fsm: FSM | None,
+    seed: int,
+    max_steps: int,
+    confirm: int | None,
+    callbacks: Sequence[Callback],
+) -> None:
     """Raise an error that names the remedy where an argument makes no sense."""
     if not isinstance(config, LSTOCConfig):
         raise TypeError(f"config is {config!r}: give an LSTOCConfig")
@@ -146,6 +168,8 @@ def _check(config: LSTOCConfig, fsm: FSM | None, seed: int, max_steps: int, call
         raise ValueError(f"seed is {seed}: give a number that is not negative")
     if max_steps < 1:
         raise ValueError(f"max_steps is {max_steps}: give at least 1")
+    if confirm is not None and confirm < 0:
+        raise ValueError(f"confirm is {confirm}: give a number of episodes, 0 for none")
     if callable(callbacks):
         raise TypeError("callbacks is a function: give a list of them, callbacks=[...]")
 
@@ -192,6 +216,18 @@ def _show(bar: Any, record: Record, method: DiscoveryMethod) -> None:
     bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {sequences}")
 
 
+def _conclude(bar: Any, result: Discovery, verb: str, *, done: bool) -> None:
+    """The end of the progress bar: full and green if all that was wanted is done, else amber with what is missing."""
+    told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
+    if not done:
+        needs = "; ".join(need.told() for need in result.missing.needs) or "a policy that completes the task"
+        end = f"{'stopped' if result.interrupted else 'budget used'}; still missing: {shortened(needs, 100)}"
+        told = f"{told}; {end}" if result.finished else end
+    bar.colour, bar.total = ("green", bar.n) if done else ("#e69f00", max(bar.n, bar.total))
+    bar.set_postfix_str("", refresh=False)
+    bar.set_description_str(told)
+
+
 def _result(
     name: str,
     seed: int,
@@ -208,6 +244,8 @@ def _result(
         method=name,
         seed=seed,
         missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives),
+        tested=journal.tested,
+        withdrawn=journal.withdrawn,
         interrupted=interrupted,
         num_trajectories=counts.trajectories,
         num_positives=counts.positives,

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.logic import FSM, parse
@@ -71,6 +72,8 @@ def learn(
         method="guided",
         seed=seed,
         missing=Missing() if method.finished else _shortfall(store, method.missing),
+        tested=0,
+        withdrawn=0,
         interrupted=False,
         num_trajectories=len(store),
         num_positives=len(store.positives),
@@ -82,6 +85,45 @@ def learn(
         policy=None,
         explorer=None,
     )
+
+
+def check(
+    discovery: Discovery,
+    trajectories: Trajectories,
+    labels: ArrayLike | None = None,
+    *,
+    success: Success = "auto",
+    prompt: bool = True,
+) -> NDArray[np.int64]:
+    """Indices of the recorded episodes that contradict a discovery: its sequences do not predict their outcome.
+
+    trajectories, labels, success: as for `learn`; the ids of a TrajectoryStore are rows of `discovery.observations`.
+    prompt: a success must also end where it first contains a sequence. False: only the label counts.
+    """
+    if not discovery.sequences:
+        raise ValueError(f"no sequence was discovered, so there is nothing to test: {discovery.missing}")
+    check_success(success)
+    store, table = _given(trajectories, labels, success, None)
+    keys = np.array([key.observation_id for key in discovery.key_states])
+    if not isinstance(trajectories, TrajectoryStore):
+        store, keys = _same_ids(store, table, np.stack([key.observation for key in discovery.key_states]))
+    return contradictions(store, [tuple(keys[[*path]].tolist()) for path in discovery.sequences], prompt=prompt)
+
+
+def _same_ids(
+    store: TrajectoryStore, table: NDArray[Any], keys: NDArray[Any]
+) -> tuple[TrajectoryStore, NDArray[np.int64]]:
+    """The trajectories and the key states `keys` in ids of one table."""
+    if table.shape[1:] != keys.shape[1:]:
+        raise ValueError(
+            f"the episodes have observations of shape {table.shape[1:]}, the discovery of {keys.shape[1:]}: "
+            "make them agree"
+        )
+    identity, dtype = ExactIdentity(), np.result_type(table.dtype, keys.dtype)
+    ids, own = identity.ids(table.astype(dtype)), identity.ids(keys.astype(dtype))
+    renamed = TrajectoryStore()
+    renamed.append_flat(ids[store.ids], store.lengths, store.labels)
+    return renamed, own
 
 
 def _given(

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lstoc_core.discovery.guided import Guided
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
@@ -36,6 +37,8 @@ TRIES = 10
 """Most episodes that are played for an animation."""
 FORMAT = 1
 """Version of the files that `Discovery.save` writes."""
+LATER = {"proved": False, "tested": 0, "withdrawn": 0}
+"""What older files of that version do not say, and what is taken for it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,11 @@ class KeyState:
     observation: NDArray[Any]
     observation_id: int
 
+    def __repr__(self) -> str:
+        return f"KeyState({self.index}, observation {self.observation_id} of shape {self.observation.shape})"
 
-@dataclass
+
+@dataclass(repr=False)
 class Discovery:
     """What a run learned, and how."""
 
@@ -63,8 +69,14 @@ class Discovery:
     labeling: Labeling | None
     """Names of the key states; None without an FSM, before the method has finished, or if its sequences do not fit."""
     finished: bool
-    """Whether the method finished within the budget. For "guided" with an FSM and exact labels: whether exactly one
-    assignment of its symbols to states is consistent with every episode's outcome."""
+    """Whether the method finished within the budget, and no later episode contradicted its answer."""
+    proved: bool
+    """Whether exactly one assignment of the FSM's symbols to states is consistent with every episode's outcome. Only
+    "guided" with an FSM and exact labels proves; `lstoc_core.discovery.consistent` lists what the proof assumes."""
+    tested: int
+    """Episodes since the answer was found that could have contradicted it, and did not."""
+    withdrawn: int
+    """Answers that a later episode contradicted, so that the run went on without them."""
     missing: Missing
     """What the method still needed; empty if it finished."""
     interrupted: bool
@@ -96,10 +108,35 @@ class Discovery:
         return self.explorer.learner if self.explorer is not None else None
 
     @property
+    def error_bound(self) -> float:
+        """Share of episodes whose outcome the answer may predict wrongly, at 95 % confidence (rule of three).
+
+        It holds for episodes like those that tested it. 1 if none did.
+        """
+        return min(1.0, 3 / self.tested) if self.tested else 1.0
+
+    @property
     def names(self) -> dict[int, str]:
         """Key state -> its name, or s0, s1, ... where it has none."""
         known = self.labeling.mapping if self.labeling is not None else {}
         return {key.index: known.get(key.index, f"s{key.index}") for key in self.key_states}
+
+    def __repr__(self) -> str:
+        """At most five lines: how far it came, what was found, what is missing."""
+        counts = f"{self.num_trajectories:,} trajectories, {self.num_positives:,} successes, {self.env_steps:,} steps"
+        state = "finished" if self.finished else "open"
+        lines = [f"Discovery ({self.method}, seed {self.seed}): {state} after {counts}"]
+        ways = [" → ".join(self.names[key] for key in sequence) for sequence in self.sequences]
+        lines += [f"  {way}" for way in (ways if len(ways) < 4 else [*ways[:2], f"and {len(ways) - 2} more"])]
+        return "\n".join([*lines, *([f"  missing: {shortened(str(self.missing))}"] if self.missing else [])])
+
+    def _repr_html_(self) -> str | None:
+        """Map or pictures of the key states, tree, names, proof and counts, for notebooks."""
+        try:
+            from lstoc_core.drawing.inline import discovery_html  # imported here: only drawing needs matplotlib
+        except ModuleNotFoundError:  # the plain text is shown
+            return None
+        return discovery_html(self)
 
     # --- acting ---
 
@@ -192,11 +229,12 @@ class Discovery:
 
     def _facts(self) -> dict[str, Any]:
         """All that is not an array, in JSON types."""
-        plain = ("method", "seed", "sequences", "finished", "interrupted", "num_trajectories", "num_positives")
+        plain = ("method", "seed", "sequences", "finished", "proved", "tested", "withdrawn", "interrupted")
+        counts = ("num_trajectories", "num_positives", "env_steps", "success_rate", "exploration", "history")
         labeling, fsm = self.labeling, self.fsm
         return {
             "format": FORMAT,
-            **{name: getattr(self, name) for name in (*plain, "env_steps", "success_rate", "exploration", "history")},
+            **{name: getattr(self, name) for name in (*plain, *counts)},
             "key_ids": [key.observation_id for key in self.key_states],
             "tree": self.tree.to_json(),
             "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
@@ -206,6 +244,12 @@ class Discovery:
             "missing": {"needs": self.missing.to_json(), "seen": self.missing.seen},
             "policy": self.policy.to_json() if self.policy is not None else None,
         }
+
+
+def shortened(text: str, most: int = 200) -> str:
+    """The text in one line of at most so many characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def vars_of(labeling: Labeling) -> dict[str, Any]:
@@ -230,6 +274,7 @@ def load(path: str | os.PathLike[str]) -> Discovery:
     plain = ("method", "seed", "finished", "interrupted", "num_trajectories", "num_positives", "env_steps")
     return Discovery(
         **{name: facts[name] for name in (*plain, "success_rate", "exploration")},
+        **{name: facts.get(name, unsaid) for name, unsaid in LATER.items()},
         sequences=nested_tuples(facts["sequences"]),
         key_states=tuple(
             KeyState(index, np.asarray(observation), key)
@@ -269,6 +314,7 @@ def answer_of(method: DiscoveryMethod, fsm: FSM | None, observations: NDArray[An
         "fsm": fsm,
         "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
         "finished": method.finished,
+        "proved": isinstance(method, Guided) and method.proved,
         "observations": observations,
     }
 

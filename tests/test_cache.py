@@ -86,6 +86,7 @@ def test_manifest_says_what_was_done(quickly):
     assert manifest["rows"] == 5
     (row,) = cache.manifests("e", "quick").to_dict("records")
     assert row["wall_time"] >= 0
+    assert row["cpu_time"] >= 0
     assert row["seed"] == 4
 
 

@@ -13,7 +13,7 @@ import pytest
 from lstoc_core import cli, paths, reproduce
 from lstoc_core.study import executors
 
-COMMANDS = ["reproduce", "run", "discover", "label", "bench", "tasks"]
+COMMANDS = ["reproduce", "run", "status", "claims", "discover", "label", "bench", "tasks"]
 
 
 def run(capsys, *arguments):

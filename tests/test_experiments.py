@@ -251,11 +251,11 @@ def test_the_command_line_computes_and_saves(capsys, tmp_path):
 
 @pytest.mark.parametrize("kind", sorted({entry.kind.name for entry in EXPERIMENTS.values()}))
 def test_loky_and_dask_give_the_same_tables_under_the_smoke_profile(monkeypatch, tmp_path, kind):
-    """The real runs in real worker processes, byte for byte; those on pixels are left to the smoke reproduction."""
+    """Two real runs in real worker processes, byte for byte; those on pixels are left to the smoke reproduction."""
     monkeypatch.setattr(cache, "with_loky", executors.with_loky)
     entries = [entry for entry in EXPERIMENTS.values() if entry.kind.name == kind]
     specs = {spec.name: spec for entry in entries for spec in entry.specs("smoke")}
-    specs = [spec for spec in specs.values() if TASKS[spec.task].domain != "crafter"]
+    specs = [spec for spec in specs.values() if TASKS[spec.task].domain != "crafter"][-2:]
     written = []
     for executor in ("loky", "dask"):
         monkeypatch.setattr(paths, "BUILD", tmp_path / executor)

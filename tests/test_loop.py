@@ -23,7 +23,8 @@ def tiny(formula, **options):
 
 
 def run(env, **options):
-    given = {"seed": 0, "max_steps": 60_000, "progress": False, "config": SMALL, **options}
+    """A small run of the policy explorer, unless another one is named."""
+    given = {"seed": 0, "max_steps": 60_000, "progress": False, "config": SMALL, "explorer": "policy", **options}
     return lstoc.discover(env, **given)
 
 

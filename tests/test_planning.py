@@ -12,6 +12,7 @@ from lstoc_core.config import PlannerConfig
 from lstoc_core.exploration.auto import AutoExplorer
 from lstoc_core.exploration.imagined import ImaginedVectorEnv
 from lstoc_core.exploration.planner import PlannerExplorer
+from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.worlds.perturbed import FlippedLabels
 
 PLANNED = replace(SMALL, planner=PlannerConfig(candidates=12, variations=8, rounds=1, imagined=60_000))
@@ -160,7 +161,20 @@ def test_where_observations_never_repeat_the_policy_takes_over_within_5000_steps
 
 def test_where_the_map_predicts_the_planner_goes_on():
     task = tiny("(a;b)|c")
-    found = run(task, explorer="auto", config=PLANNED)
+    found = lstoc.discover(
+        task, config=PLANNED, max_steps=60_000, progress=False
+    )  # the automatic choice is the default
     assert isinstance(found.explorer.chosen, PlannerExplorer)
     assert found.exploration.startswith("planner")
     same(found, planned(task))
+
+
+def test_the_published_method_explores_by_the_policy_unless_another_is_named():
+    task = tiny("a;b")
+    found = run(task, method="forward", explorer="auto", max_steps=600)
+    assert isinstance(found.explorer, PolicyExplorer)
+    assert found.exploration == "policy: the published method explores by it"
+    assert found.explorer.env.num_envs == SMALL.num_envs
+    assert run(task, method="forward", explorer="policy", max_steps=600).exploration == "policy: as chosen"
+    named = run(task, method="forward", explorer="planner", config=PLANNED, max_steps=600)
+    assert isinstance(named.explorer, PlannerExplorer)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rliable import metrics
 from scipy.integrate import trapezoid
-from scipy.stats import binomtest, bootstrap
+from scipy.stats import binomtest, bootstrap, mannwhitneyu
 
 from lstoc_core.study import stats
 
@@ -108,3 +108,52 @@ def test_area_until_a_step_cuts_or_holds_the_curve():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+few = st.lists(st.integers(0, 4), min_size=1, max_size=6)
+tasks_of_two = st.lists(st.tuples(few, few), min_size=1, max_size=4)
+
+
+@given(tasks_of_two)
+def test_probability_of_improvement_counts_pairs(pairs):
+    """Against counting by hand, and scipy's U on each task."""
+    ours = stats.probability_of_improvement(pairs, rng=np.random.default_rng(0), repetitions=20)
+    by_hand = [np.mean([1.0 if x > y else 0.5 if x == y else 0.0 for x in one for y in two]) for one, two in pairs]
+    by_scipy = [mannwhitneyu(one, two).statistic / (len(one) * len(two)) for one, two in pairs]
+    assert ours.estimate == pytest.approx(np.mean(by_hand)) == pytest.approx(np.mean(by_scipy))
+    assert 0 <= ours.low <= ours.high <= 1
+
+
+@given(tasks_of_two)
+def test_improvement_of_one_is_the_loss_of_the_other(pairs):
+    one = stats.probability_of_improvement(pairs, rng=np.random.default_rng(0), repetitions=10)
+    two = stats.probability_of_improvement([pair[::-1] for pair in pairs], rng=np.random.default_rng(0), repetitions=10)
+    assert one.estimate + two.estimate == pytest.approx(1)
+
+
+def test_the_interval_of_an_improvement_redraws_runs_within_tasks():
+    """Certain wins leave no width; the interval is scipy's bootstrap of the same statistic."""
+    sure = stats.probability_of_improvement([([2, 3], [0, 1]), ([5], [4, 4])], rng=np.random.default_rng(0))
+    assert tuple(sure) == (1, 1, 1)
+    rng = np.random.default_rng(1)
+    samples = [rng.normal(shift, size=9) for shift in (0.5, 0, 0.2, 0)]
+    ours = stats.probability_of_improvement(
+        [tuple(samples[:2]), tuple(samples[2:])], rng=np.random.default_rng(2), repetitions=10_000
+    )
+
+    def mean_share(one, two, three, four, axis):
+        first, second = (
+            np.mean(x[..., :, None] > y[..., None, :], axis=(-1, -2)) for x, y in [(one, two), (three, four)]
+        )
+        return (first + second) / 2
+
+    theirs = bootstrap(
+        samples, mean_share, n_resamples=10_000, method="percentile", rng=np.random.default_rng(3), batch=500
+    ).confidence_interval
+    assert [ours.low, ours.high] == pytest.approx([theirs.low, theirs.high], abs=0.01)
+
+
+@pytest.mark.parametrize("pairs", [[], [([], [1.0])], [([1.0], [np.nan])], [([[1.0]], [1.0])]])
+def test_an_improvement_without_runs_is_refused(pairs):
+    with pytest.raises(ValueError, match=r"at least one task|NaN"):
+        stats.probability_of_improvement(pairs, rng=np.random.default_rng(0))

@@ -147,3 +147,9 @@ def test_the_ratio_of_trajectories_counts_unfinished_runs_with_what_they_had():
     assert (row.iloc[1], row.stopped) == (100, "3 of 3 and 2 of 3")
     assert 2 <= row.low <= row.ratio <= row.high <= 4
     assert tables.trajectory_ratio(pd.DataFrame(), ["letter-2"]).empty
+
+
+def test_a_range_of_one_value_is_that_value():
+    assert tables._median_and_range(pd.Series([5123.0])) == tables._median_and_range(pd.Series([5123, 5123])) == "5,123"
+    assert tables._median_and_range(pd.Series([1, 3])) == "2 (1 to 3)"
+    assert tables._median_and_range(pd.Series([], dtype=float)) == "–"

@@ -3,9 +3,19 @@
 An *assignment* gives each symbol in the FSM's minimal sequences a state of its own. It is *consistent* if it predicts
 every episode's outcome: no failure contains one of its sequences, and every success contains one, first at its end.
 
-With exact labels the truth is always consistent. If exactly one assignment is, it is the truth. If several are, nothing
-in these trajectories tells them apart. So it is sound to stop when one is left, and no sound rule can stop earlier on
-the same data.
+If the truth is consistent and exactly one assignment is, it is the truth. If several are, nothing in these trajectories
+tells them apart. So it is sound to stop when one is left, and no sound rule can stop earlier on the same data.
+
+The truth is consistent under these assumptions:
+
+- labels are exact;
+- the label depends on the visits of key states alone, and the start observation is no visit;
+- each key state's observation belongs to one place, and each name to one place;
+- with `prompt`, an episode ends at its first success;
+- the FSM describes the task.
+
+Where one of them fails, a wrong answer can be proved. Later episodes then contradict it sooner or later
+(`contradictions`), and `discover` withdraws it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,14 +2,18 @@
 
 The search (`hypotheses`) looks for sequences that successes share and no failure contains. A success that contains none
 of them is unexplained: there must be another branch. Given an FSM, the method finishes when exactly one assignment of
-its symbols to states is consistent with every episode's outcome (`consistent`).
+its symbols to states is consistent with every episode's outcome (`consistent`, which lists the assumptions).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, answers, proved
+from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.hypotheses import (
     Finding,
     Findings,
@@ -69,6 +73,11 @@ class Guided:
         return self.findings.paths
 
     @property
+    def proved(self) -> bool:
+        """Whether exactly one assignment is consistent with every episode, all labels being exact."""
+        return self.finished and bool(self.structure) and not self.config.noise
+
+    @property
     def key_states(self) -> list[int]:
         """Ŝ_K: observation ids of the key states, in the order of the sequences."""
         return list(dict.fromkeys(key for path in self.paths for key in path))
@@ -88,6 +97,7 @@ class Guided:
     def advance(self, store: TrajectoryStore) -> Missing:
         """Search all trajectories again; what is missing afterwards."""
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
+        self.names = None
         self.findings = search.findings()
         self.missing = self._prove(search) if self.structure else self.findings.missing
         if self.paths != before:
@@ -127,6 +137,10 @@ class Guided:
         return Missing.one(
             f"{_places(one)} and {_places(two)} are both consistent with every episode", *one.paths, *two.paths
         )
+
+    def refuted_by(self, store: TrajectoryStore) -> NDArray[np.int64] | None:
+        """Indices of the trajectories that contradict the answer; None with `noise`, where any label may be flipped."""
+        return None if self.config.noise else contradictions(store, self.paths, prompt=self.config.prompt)
 
     def state_dict(self) -> dict[str, Any]:
         """What the next `advance` depends on, in plain values."""

@@ -21,7 +21,7 @@ Event = tuple[str, int, int]
 """(step, node, key): "expand" adds a child labelled `key` to `node`; the other steps ignore `key` (-1)."""
 
 
-@dataclass
+@dataclass(repr=False)
 class SubgoalTree:
     """T_φ of the paper. Nodes are numbered in the order of their creation; node 0 is the root v0."""
 
@@ -148,6 +148,19 @@ class SubgoalTree:
             from lstoc_core.drawing.graphs import draw_subgoal_tree  # imported here: only drawing needs matplotlib
 
         return draw_subgoal_tree(self, ax, labels)
+
+    def __repr__(self) -> str:
+        ways = [" → ".join(map(str, path)) for path in self.sequences]
+        told = " | ".join(ways if len(ways) < 5 else [*ways[:3], f"and {len(ways) - 3} more"])
+        return f"SubgoalTree({len(self)} nodes; satisfying: {told or 'none yet'})"
+
+    def _repr_html_(self) -> str | None:
+        """The drawing, for notebooks."""
+        try:
+            from lstoc_core.drawing.inline import drawing_html  # imported here: only drawing needs matplotlib
+        except ModuleNotFoundError:  # the plain text is shown
+            return None
+        return drawing_html(self.draw, repr(self))
 
     def to_json(self) -> str:
         return json.dumps({"events": self.events})

@@ -108,6 +108,7 @@ class PlannerExplorer:
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         """Go on until an episode ends, or for `SEGMENT` steps."""
+        self._recent, self._pursuit = Recent(), None  # of an answer that was withdrawn
         return self._collect(lambda env: self._next_errand(env, request))
 
     def _collect(self, choose: Callable[[int], Errand]) -> dict[str, float]:

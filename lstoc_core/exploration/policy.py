@@ -30,12 +30,11 @@ MOST_DOUBLINGS = 2
 
 
 class PolicyExplorer:
-    """An `Explorer` that learns by PPO."""
+    """An `Explorer` that learns by PPO. reason: why it was chosen."""
 
-    account = "policy: as chosen"
-
-    def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int) -> None:
+    def __init__(self, env: IdVectorEnv, config: LSTOCConfig, *, seed: int, reason: str = "as chosen") -> None:
         self.env, self.config = env, config
+        self.account = f"policy: {reason}"
         self.learner = PPO(env, config.ppo.fitting(env.num_envs), seed=seed)
         self._pursuit: Pursuit | None = None
 
@@ -49,6 +48,7 @@ class PolicyExplorer:
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         """One update of the policy, with rewards that follow the request."""
+        self._pursuit = None  # of an answer that was withdrawn
         self.learner.follow(self.plan(request, silence))
         frozen = not self.config.train_explorer and bool(request.follow)
         return self.learner.update(train=not frozen, epsilon=request.epsilon)

@@ -39,7 +39,7 @@ class LabelingError(ValueError):
         self.sequences = tuple(tuple(sequence) for sequence in sequences)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Labeling:
     """The labeling function on key states, {index: symbol}, and every other mapping that explains the same evidence.
 
@@ -121,6 +121,10 @@ class Labeling:
                 if len(shown) == len(carriers) and not any(_within(a, b) for a, b in permutations(shown, 2)):
                     return ";".join(self.symbols[i] for i in taught)
         return None
+
+    def __repr__(self) -> str:
+        others = f"{len(self.alternatives)} alternatives" if self.alternatives else "unique"
+        return f"Labeling({self.mapping}, {others if self.complete else 'more than ' + others})"
 
     def __str__(self) -> str:
         first = ", ".join(f"{key} = {symbol}" for key, symbol in self.mapping.items())

@@ -281,6 +281,14 @@ class FSM:
 
         return draw_fsm(self, ax, title)
 
+    def _repr_html_(self) -> str | None:
+        """The drawing, for notebooks."""
+        try:
+            from lstoc_core.drawing.inline import drawing_html  # here: only who draws needs matplotlib
+        except ModuleNotFoundError:  # the plain text is shown
+            return None
+        return drawing_html(self.draw, f"machine of {len(self.states)} states over {', '.join(self.symbols)}")
+
     def to_reward_machine(self, reward: float = 1) -> str:
         """The text of a reward machine that pays `reward` for completing the task (see `export`)."""
         return export.reward_machine(self, reward)

@@ -20,6 +20,12 @@ def make_policy(setting: Setting) -> PolicyExplorer:
     return PolicyExplorer(setting.env, setting.config, seed=setting.seed)
 
 
+def make_published_policy(setting: Setting) -> PolicyExplorer:
+    """The same, chosen because the method is the paper's."""
+    reason = "the published method explores by it"
+    return PolicyExplorer(setting.env, setting.config, seed=setting.seed, reason=reason)
+
+
 def make_planner(setting: Setting) -> PlannerExplorer:
     """Plans on a map, given the FSM."""
     return PlannerExplorer(setting.env, setting.config, setting.fsm, seed=setting.seed)
@@ -32,6 +38,11 @@ def make_auto(setting: Setting) -> AutoExplorer:
 
 
 EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
+
+
+def fitting(explorer: str | MakeExplorer, method: object) -> str | MakeExplorer:
+    """The explorer as given; the automatic choice for the paper's method is the policy, as in the paper."""
+    return make_published_policy if explorer == "auto" and method == "forward" else explorer
 
 
 def num_envs(explorer: object, config: LSTOCConfig) -> int:

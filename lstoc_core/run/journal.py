@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypedDict, cast
 
+import numpy as np
+
+from lstoc_core.discovery.contradictions import Refutable
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.trajectories.matching import KeyPath
@@ -65,6 +68,10 @@ class Journal:
     """Sequences and missing needs, as discovery last reported them."""
     news_at: int = 0
     """Number of trajectories when it first reported them."""
+    tested: int = 0
+    """Episodes since the answer that could have contradicted it, and did not."""
+    withdrawn: int = 0
+    """Answers that a later episode contradicted."""
     history: list[Record] = field(default_factory=list)
 
     def due(self, store: TrajectoryStore, first_positives: int) -> bool:
@@ -76,8 +83,33 @@ class Journal:
         self.next_look = len(store) * growth
 
     def found(self, explorer: Explorer) -> None:
-        """Discovery has finished: what is left is to solve the task."""
-        self.stopped, self.phase = Counts.of(explorer), Phase.SOLVE
+        """Discovery has finished: from now on, episodes test its answer (`watch`)."""
+        self.stopped, self.tested = Counts.of(explorer), 0
+
+    def watch(self, method: DiscoveryMethod, explorer: Explorer, confirm: int) -> None:
+        """Test the answer by the episodes since, and withdraw it if one contradicts it.
+
+        What is left is to solve the task once `confirm` episodes agree.
+        """
+        if self.stopped is None:
+            return
+        store, seen = explorer.trajectories, self.stopped.trajectories + self.tested
+        fresh = store.select(np.arange(seen, len(store)))
+        refuters = method.refuted_by(fresh) if isinstance(method, Refutable) else None
+        if len(store) < seen or (refuters is not None and len(refuters)):  # fewer: the explorer began anew
+            self._withdraw(method, explorer)
+            return
+        self.tested += len(fresh) if refuters is not None else 0
+        if self.phase is Phase.EXPLORE and (refuters is None or self.tested >= confirm):
+            self.phase = Phase.SOLVE
+
+    def _withdraw(self, method: DiscoveryMethod, explorer: Explorer) -> None:
+        """Back to exploration; the method searches all episodes again."""
+        self.phase, self.stopped, self.tested = Phase.EXPLORE, None, 0
+        self.withdrawn += 1
+        method.advance(explorer.trajectories)
+        if method.finished:
+            self.found(explorer)
 
     def solved(self) -> None:
         """The task is solved: nothing is left."""
@@ -116,6 +148,8 @@ class Journal:
             "next_look": self.next_look,
             "news": [self.news[0], self.news[1].to_json()] if self.news else None,
             "news_at": self.news_at,
+            "tested": self.tested,
+            "withdrawn": self.withdrawn,
             "history": self.history,
         }
 
@@ -128,5 +162,7 @@ class Journal:
             state["next_look"],
             (nested_tuples(news[0]), Missing.from_json(news[1])) if news else None,
             state["news_at"],
+            state["tested"],
+            state["withdrawn"],
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
         )

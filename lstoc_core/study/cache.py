@@ -35,45 +35,9 @@ from lstoc_core import paths
 from lstoc_core.run.lock import locked
 from lstoc_core.study.executors import cluster_address, processes, with_dask, with_loky
 from lstoc_core.study.provenance import code_key, commit, sha256, versions
-
-RUN_COLUMNS = ("experiment", "task", "method", "seed", "profile")
-SAVED = "saved"
-"""The profile that reads the committed runs in `data/runs`, whatever profile computed them."""
+from lstoc_core.study.specs import RUN_COLUMNS, SAVED, RunSpec, canonical, directory
 
 State = Literal["finished", "missing", "stale", "corrupt"]
-
-
-@dataclass(frozen=True)
-class RunSpec:
-    """What identifies one run. `config` holds everything else that decides its result, as plain JSON values."""
-
-    experiment: str
-    task: str
-    method: str
-    seed: int
-    profile: str
-    config: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for column in ("experiment", "task", "method", "profile"):
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]*", value := getattr(self, column)) or "--" in value:
-                raise ValueError(
-                    f"{column} {value!r} cannot be part of a file name: use letters, digits, single - _ . +"
-                )
-        if self.seed < 0:
-            raise ValueError(f"a seed is not negative, got {self.seed}")
-        if self.profile == SAVED:
-            raise ValueError("runs are computed under a profile of their own and become 'saved' by promote()")
-        object.__setattr__(self, "config", json.loads(_canonical(self.config)))
-
-    @property
-    def name(self) -> str:
-        """What its files are called, under the profile's directory: data .parquet, manifest .json, log .log."""
-        return f"{self.experiment}/{self.task}--{self.method}--{self.seed}"
-
-    @property
-    def data_path(self) -> Path:
-        return directory(self.profile) / f"{self.name}.parquet"
 
 
 RunFunction = Callable[[RunSpec], pd.DataFrame]
@@ -95,11 +59,6 @@ class RunsFailed(RuntimeError):
 
 class CorruptRunError(RuntimeError):
     """A stored run is damaged or half-written."""
-
-
-def directory(profile: str) -> Path:
-    """Where the runs of a profile are: `data/runs` (committed) for "saved", `build/<profile>/runs` otherwise."""
-    return paths.DATA / "runs" if profile == SAVED else paths.BUILD / profile / "runs"
 
 
 # --- computing -------------------------------------------------------------------------------------------------------
@@ -190,7 +149,7 @@ def _identity(*paths_of_functions: str) -> str:
     By it the workers of a cluster are checked, also those that join late.
     """
     keys = [code_key(path.partition(":")[0]) for path in paths_of_functions]
-    return sha256(_canonical({"code": keys, "versions": versions()}).encode())
+    return sha256(canonical({"code": keys, "versions": versions()}).encode())
 
 
 @dataclass(frozen=True)
@@ -203,6 +162,7 @@ class Outcome:
     error: str | None = None
     started: str = ""
     wall_time: float = 0.0
+    cpu_time: float = 0.0
     log: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Of the libraries in the process that did it."""
@@ -222,13 +182,14 @@ def execute_run(
     """
     if expected is not None and _identity(*sorted(functions.values())) != expected:
         return Outcome.lost(spec, f"the worker {platform.node()} has other code or libraries: install the same there")
-    started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    clock, cpu_clock = time.perf_counter(), time.process_time()
     path, data, rows, error = functions[spec.experiment], b"", 0, None
     with contextlib.ExitStack() as stack:
         log = stack.enter_context((logs / f"{spec.name}.log").open("w", buffering=1)) if logs else io.StringIO()
         stack.enter_context(contextlib.redirect_stdout(log))
         stack.enter_context(contextlib.redirect_stderr(log))
-        print(f"{spec.name}  profile {spec.profile}  {path}  started {started}\n{_canonical(spec.config)}")
+        print(f"{spec.name}  profile {spec.profile}  {path}  started {started}\n{canonical(spec.config)}")
         try:
             module, _, name = path.partition(":")
             function = getattr(importlib.import_module(module), name)
@@ -239,10 +200,10 @@ def execute_run(
         except Exception:
             error = traceback.format_exc()
             print(error)
-        wall_time = time.perf_counter() - clock
+        wall_time, cpu_time = time.perf_counter() - clock, time.process_time() - cpu_clock
         print(f"{'failed' if error else 'finished'} after {wall_time:.1f} s")
         text = log.getvalue() if isinstance(log, io.StringIO) else ""
-    return Outcome(spec, data, rows, error, started, wall_time, text, versions())
+    return Outcome(spec, data, rows, error, started, wall_time, cpu_time, text, versions())
 
 
 def _watched(
@@ -271,9 +232,13 @@ def _watched(
 # --- storing and reading ---------------------------------------------------------------------------------------------
 
 
-def state(spec: RunSpec, code: str | None = None) -> State:
-    """Whether the run is stored whole; "stale" if its configuration (or `code`, when given, or a library) changed."""
-    data_path, manifest_path = spec.data_path, _manifest_path(spec.data_path)
+def state(spec: RunSpec, code: str | None = None, *, data_path: Path | None = None) -> State:
+    """Whether the run is stored whole; "stale" if its configuration (or `code`, when given, or a library) changed.
+
+    data_path: where to look; default: where the run is computed.
+    """
+    data_path = data_path or spec.data_path
+    manifest_path = _manifest_path(data_path)
     if not data_path.exists() and not manifest_path.exists():
         return "missing"
     try:
@@ -282,7 +247,7 @@ def state(spec: RunSpec, code: str | None = None) -> State:
         return "corrupt"
     if _run_columns(manifest) != {column: getattr(spec, column) for column in RUN_COLUMNS}:
         return "corrupt"
-    fresh = manifest["config_sha256"] == sha256(_canonical(spec.config).encode())
+    fresh = manifest["config_sha256"] == sha256(canonical(spec.config).encode())
     same_code = code is None or (code, versions()) == (manifest["code_sha256"], manifest["versions"])
     return "finished" if fresh and same_code else "stale"
 
@@ -296,12 +261,13 @@ def load(experiment: str, profile: str = SAVED) -> pd.DataFrame:
 
 
 def manifests(experiment: str, profile: str = SAVED) -> pd.DataFrame:
-    """One row for each stored run: its columns, wall time in seconds, commit and library versions."""
+    """One row for each stored run: its columns, wall and CPU time in seconds (NaN if unknown), commit, versions."""
     rows = []
     for path in _stored(experiment, profile):
         manifest = _verified_manifest(path)
         columns = ("started", "wall_time", "rows", "commit")
-        rows.append(_run_columns(manifest) | {c: manifest[c] for c in columns} | manifest["versions"])
+        times = {"cpu_time": manifest.get("cpu_time", float("nan"))}
+        rows.append(_run_columns(manifest) | {c: manifest[c] for c in columns} | times | manifest["versions"])
     return pd.DataFrame(rows)
 
 
@@ -364,9 +330,10 @@ def _store(outcome: Outcome, origin: Mapping[str, Any]) -> None:
         "config": dict(spec.config),
         "rows": outcome.rows,
         "data_sha256": sha256(outcome.data),
-        "config_sha256": sha256(_canonical(spec.config).encode()),
+        "config_sha256": sha256(canonical(spec.config).encode()),
         "started": outcome.started,
         "wall_time": round(outcome.wall_time, 3),
+        "cpu_time": round(outcome.cpu_time, 3),
         "versions": dict(outcome.versions),
         **origin,
     }
@@ -441,10 +408,3 @@ def function_path(function: RunFunction) -> str:
     if function.__module__ == "__main__" or "<" in function.__qualname__:
         raise ValueError(f"{path} cannot be found by another process: define it at the top level of a module")
     return path
-
-
-def _canonical(config: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(config), sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"the configuration must hold plain JSON values: {error}") from error

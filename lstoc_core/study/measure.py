@@ -17,8 +17,10 @@ import pandas as pd
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.guided import guided
 from lstoc_core.discovery.hypotheses import GuidedConfig
+from lstoc_core.discovery.method import Request
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.discovery.published.training import TRAININGS
+from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.loop import Discovery, discover
 from lstoc_core.policies.ppo import PPO
@@ -30,7 +32,7 @@ from lstoc_core.study.learners import fresh_policy, success_curve, train, true_p
 from lstoc_core.study.settings import Discovering, settings_of, world_of
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
-from lstoc_core.worlds import compile_world
+from lstoc_core.worlds import compile_world, make_vec
 from lstoc_core.worlds.tasks import TASKS, Task
 
 ALGORITHMS: dict[str, ForwardConfig | GuidedConfig] = {
@@ -109,20 +111,22 @@ def discovery_facts(found: Discovery, task: Task) -> dict[str, Any]:
 def accuracy(spec: RunSpec) -> pd.DataFrame:
     """Every algorithm on prefixes of the samples of one exploration policy: a row for each algorithm and prefix.
 
-    spec.config: steps (samples to collect), shares (of them, one prefix each). The policy is that of "ppo+bonus".
+    spec.config: steps (samples to collect), shares (of them, one prefix each). The policy is π_exp of the published
+    method before its first discovery.
     """
-    steps, task = spec.config["steps"], TASKS[spec.task]
-    learner = fresh_policy(task, seed=spec.seed, bonus=LSTOCConfig().bonus, store_limit=None)
-    while learner.env_steps < steps:
-        learner.update()
-    store = learner.store
+    steps, task, config = spec.config["steps"], TASKS[spec.task], LSTOCConfig()
+    explorer = PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=spec.seed), config, seed=spec.seed)
+    request = Request(epsilon=config.forward.epsilon, success_share=config.forward.success_share)
+    while explorer.env_steps < steps:
+        explorer.explore(request, silence=0)
+    store = explorer.trajectories
     last_steps = np.cumsum(store.lengths - 1)
     rows = []
     for share in spec.config["shares"]:
         samples = round(share * steps)
         part = store.select(np.arange(np.searchsorted(last_steps, samples, side="right")))
-        for algorithm, config in ALGORITHMS.items():
-            nodes, paths = learned_tree(part, task, config, seed=spec.seed)
+        for algorithm, settings in ALGORITHMS.items():
+            nodes, paths = learned_tree(part, task, settings, seed=spec.seed)
             counts = {"trajectories": len(part), "positives": len(part.positives)}
             rows.append(
                 {"algorithm": algorithm, "samples": samples, **counts, **tree_accuracy(nodes, paths, true_paths(task))}
@@ -193,7 +197,8 @@ def generalization(spec: RunSpec) -> pd.DataFrame:
         return success_curve(*train(settings.learner(task, seed=spec.seed), steps), task, steps)
     policy = fresh_policy(task, seed=spec.seed, store_limit=None)
     learner: PPO | Pursuit = policy
-    found = discover(TASKS[config["train_task"]], seed=spec.seed, max_steps=config["train_steps"], progress=False)
+    budget = config["train_steps"]
+    found = discover(TASKS[config["train_task"]], explorer="policy", seed=spec.seed, max_steps=budget, progress=False)
     _require_whole(found, spec)
     facts: dict[str, Any] = {"labels_learned": found.labeling is not None, "train_steps": found.env_steps}
     if found.labeling is not None:

@@ -1,4 +1,4 @@
-"""Statistics for few runs: interquartile means, bootstrap and Wilson intervals, curves on a common grid.
+"""Statistics for few runs: interquartile means, probability of improvement, intervals, curves on a common grid.
 
 A mean of three to ten runs is easily moved by one of them; the interquartile mean (the mean of the middle half) is
 not, and the stratified bootstrap says how far it could be off. Both follow Agarwal et al. (2021), "Deep RL at the
@@ -60,6 +60,31 @@ def difference_interval(
     ]
     low, high = np.quantile(means[0] - means[1], [0.025, 0.975])
     return float(low), float(high)
+
+
+def probability_of_improvement(
+    pairs: Sequence[tuple[ArrayLike, ArrayLike]],
+    *,
+    rng: np.random.Generator,
+    confidence: float = 0.95,
+    repetitions: int = 2_000,
+) -> Interval:
+    """Probability that a run of one method beats a run of another on a task drawn at random; a tie counts half.
+
+    A pair holds the scores of both methods on one task; tasks may differ in their number of runs. On each task it is
+    Mann and Whitney's U over the number of pairs of runs, and tasks count alike. Each repetition draws runs with
+    replacement within each task and method.
+    """
+    samples = [(_finite(one), _finite(two)) for one, two in pairs]
+    if not samples or any(sample.ndim != 1 or not len(sample) for pair in samples for sample in pair):
+        raise ValueError("probability_of_improvement needs at least one task, and on each a run of both methods")
+    wins = [(np.sign(one[:, None] - two[None, :]) + 1) / 2 for one, two in samples]
+    drawn = np.zeros((len(wins), repetitions))
+    for task, table in enumerate(wins):
+        rows, columns = (rng.integers(size, size=(repetitions, size)) for size in table.shape)
+        drawn[task] = table[rows[:, :, None], columns[:, None, :]].mean(axis=(1, 2))
+    low, high = np.quantile(drawn.mean(axis=0), [(1 - confidence) / 2, (1 + confidence) / 2])
+    return Interval(np.mean([table.mean() for table in wins]), low, high)
 
 
 def wilson(successes: ArrayLike, trials: ArrayLike, confidence: float = 0.95) -> Interval:

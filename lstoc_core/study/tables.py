@@ -234,6 +234,8 @@ def label_table(table: pd.DataFrame) -> pd.DataFrame:
 def _median_and_range(values: pd.Series) -> str:
     if values.empty:
         return "–"
+    if values.nunique() == 1:
+        return f"{int(values.iloc[0]):,}"
     return f"{int(values.median()):,} ({int(values.min()):,} to {int(values.max()):,})"
 
 

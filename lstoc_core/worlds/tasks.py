@@ -34,7 +34,7 @@ NINE = tuple(f"{domain}-{i}" for domain in ("letter", "office", "crafter") for i
 """The paper's nine tasks."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """A task with hidden subgoals. Built by `make_task`; positions and terrain are read-only."""
 
@@ -76,7 +76,20 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """Name, formula and a checksum of everything else: two tasks that differ have different fingerprints."""
-        return f"{self.name}, {self.formula}, {zlib.crc32(repr(self).encode()):08x}"
+        parts = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self))
+        return f"{self.name}, {self.formula}, {zlib.crc32(f'Task({parts})'.encode()):08x}"
+
+    def __repr__(self) -> str:
+        width, height = self.size
+        return f"Task({self.name}: {self.formula} on {width} × {height} cells of {self.domain}, horizon {self.horizon})"
+
+    def _repr_html_(self) -> str | None:
+        """The map and the formula, for notebooks."""
+        try:
+            from lstoc_core.drawing.inline import task_html  # here: only who draws needs matplotlib
+        except ModuleNotFoundError:  # the plain text is shown
+            return None
+        return task_html(self)
 
     @property
     def discount(self) -> float:

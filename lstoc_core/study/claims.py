@@ -1,0 +1,192 @@
+"""The paper's claims that runs decide: verdict, number, figure and command of each, from the committed runs.
+
+    print(page())                                      # what `python -m lstoc_core claims` prints
+
+A verdict follows from a number by a rule that is the same for all: a difference is confirmed if its 95 % interval lies
+on the claimed side. Otherwise it differs: the runs do not show it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from lstoc_core.study import tables
+from lstoc_core.study.experiments import THREE, TRAIN_TASK, runs
+from lstoc_core.study.stats import Interval, probability_of_improvement, wilson
+from lstoc_core.study.variants import variant
+from lstoc_core.worlds.tasks import NINE
+
+READING, DIFFERS = "confirmed under this reading", "differs"
+NOT_COMPARABLE, UNKNOWN = "not comparable", "not measured yet"
+
+INTRODUCTION = """\
+Made by `python -m lstoc_core claims --write` from the committed runs; a test compares it with them. Intervals are 95 %.
+*Differs*: the interval does not lie on the claimed side, or a run is wrong. *Under this reading*: where the paper
+leaves something open, by the choices in [decisions](decisions.md). *Not measured yet*: tasks of the claim have no runs
+at the paper's budgets; the number is of the runs that there are. P is the probability that a run of the first method
+beats a run of the second, over tasks. Claims about maps of importance and about limits are in notebooks 04 and 07."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the runs say of a claim."""
+
+    verdict: str
+    number: str = "–"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, how it is judged, and what shows it."""
+
+    text: str
+    judge: Callable[[], Verdict]
+    figure: str
+    experiment: str
+
+
+def page() -> str:
+    """The page docs/claims.md."""
+    lines = [
+        "# The paper's claims, and what our runs say",
+        "",
+        INTRODUCTION,
+        "",
+        "| Claim of the paper | Verdict | Number | Figure | Command |",
+        "|---|---|---|---|---|",
+    ]
+    for claim in CLAIMS:
+        found = claim.judge()
+        command = f"`python -m lstoc_core run {claim.experiment} -P paper --save`"
+        lines.append(f"| {claim.text} | *{found.verdict}* | {found.number} | `{claim.figure}` | {command} |")
+    return "\n".join(lines) + "\n"
+
+
+def judge_improvement(scores: pd.DataFrame, one: str, two: str, tasks: Sequence[str]) -> Verdict:
+    """Whether the first method is better over all of the tasks; scores: columns task, method, profile, score."""
+    pairs, complete = [], True
+    for task in tasks:
+        of_task = scores[scores.task == task]
+        first, second = (of_task[of_task.method == method].score.to_numpy(float) for method in (one, two))
+        if len(first) and len(second):
+            pairs.append((first, second))
+        complete &= bool(len(first) and len(second)) and set(of_task.profile) == {"paper"}
+    if not pairs:
+        return Verdict(UNKNOWN)
+    share = probability_of_improvement(pairs, rng=np.random.default_rng(0))
+    verdict = (READING if share.low > 0.5 else DIFFERS) if complete else UNKNOWN
+    return Verdict(verdict, f"P = {_number(share)}, {len(pairs)} of {len(tasks)} tasks")
+
+
+def judge_exact(done: pd.DataFrame, method: str, tasks: Sequence[str]) -> Verdict:
+    """Whether every run ends with exactly the true subgoals; done: the table `tables.discoveries`."""
+    some = done[(done.method == method) & done.task.isin(tasks)]
+    if some.empty:
+        return Verdict(UNKNOWN)
+    right, of = int(some.exact.sum()), some.task.nunique()
+    complete = of == len(tasks) and set(some.profile) == {"paper"}
+    verdict = DIFFERS if right < len(some) else READING if complete else UNKNOWN
+    share = wilson(right, len(some))
+    return Verdict(verdict, f"{right} of {len(some)} runs, {_number(share)}; {of} of {len(tasks)} tasks")
+
+
+def judge_ratio(found: pd.DataFrame, task: str) -> Verdict:
+    """Whether a fixed exploration policy takes more trajectories, both by the published method."""
+    table = tables.trajectory_ratio(found[found.profile == "paper"], [task])
+    if table.empty:
+        return Verdict(UNKNOWN)
+    row = table.iloc[0]
+    number = f"ratio {row.ratio:.2f} ({row.low:.2f} to {row.high:.2f}); stopped {row.stopped}"
+    return Verdict(READING if row.low > 1 else DIFFERS, number)
+
+
+def judge_every(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
+    """Whether LSTOC's mean success rate over the budget is above PPO's on each of the tasks."""
+    area = tables.advantage(table, tasks)
+    if area.empty:
+        return Verdict(UNKNOWN)
+    at_papers_budget = area.task.map(table.groupby("task").profile.first()) == "paper"
+    clear = area.low > 0
+    complete = len(area) == len(tasks) and bool(at_papers_budget.all())
+    verdict = DIFFERS if (at_papers_budget & ~clear).any() else READING if complete else UNKNOWN
+    return Verdict(verdict, f"interval above 0 on {clear.sum()} of {len(area)} tasks")
+
+
+def _number(interval: Interval) -> str:
+    return f"{interval.estimate:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def _accuracy(one: str, two: str, tasks: Sequence[str]) -> Verdict:
+    table = runs("accuracy")
+    if table.empty:
+        return Verdict(UNKNOWN)
+    last = table[table.samples == table.groupby("task").samples.transform("max")]
+    return judge_improvement(last.rename(columns={"accuracy": "score"}), one, two, tasks)
+
+
+def _faster(than: str) -> Verdict:
+    table = runs("efficiency")
+    if table.empty:
+        return Verdict(UNKNOWN)
+    profile = table.groupby("task").profile.first()
+    area = tables.areas(table).rename(columns={"area": "score"})
+    return judge_improvement(area.assign(profile=area.task.map(profile)), "lstoc", than, NINE)
+
+
+def _fixed_takes_more(task: str) -> Verdict:
+    return judge_ratio(runs("discovery"), task)
+
+
+def _paper_ratio(task: str) -> float:
+    return tables.PAPER_TRAJECTORIES[task, "fixed"][0] / tables.PAPER_TRAJECTORIES[task, "lstoc"][0]
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        "Its contrastive learning is more accurate than Baseline 1 on the same samples, all nine tasks",
+        lambda: _accuracy("forward", "baseline1", NINE), "contrastive_acc", "accuracy",
+    ),
+    Claim(
+        "It is more accurate than Baseline 2, all nine tasks",
+        lambda: _accuracy("forward", "baseline2", NINE), "contrastive_acc", "accuracy",
+    ),
+    Claim(
+        "Baseline 1 is better than Baseline 2 in Office and Crafter",
+        lambda: _accuracy("baseline1", "baseline2", NINE[3:]), "contrastive_acc", "accuracy",
+    ),
+    Claim(
+        f"LSTOC solves every task faster than PPO (ours: {variant('lstoc').title})",
+        lambda: judge_every(runs("efficiency"), NINE), "learning_efficiency", "efficiency",
+    ),
+    Claim("The same, over all tasks at once", lambda: _faster("ppo"), "learning_efficiency", "efficiency"),
+    Claim(
+        "Not in the paper: faster than PPO with a first-occupancy bonus",
+        lambda: _faster("ppo+bonus"), "learning_efficiency", "efficiency",
+    ),
+    *(
+        Claim(
+            f"A fixed exploration policy takes more trajectories on {task} (paper: ratio {_paper_ratio(task):.1f})",
+            partial(_fixed_takes_more, task), "subgoal_efficiency_traj", "discovery",
+        )
+        for task in THREE
+    ),
+    Claim(
+        "Its numbers of trajectories, 18,123, 32,195 and 33,562: the FSM drawings and most positions are unknown",
+        lambda: Verdict(NOT_COMPARABLE), "subgoal_efficiency_traj", "discovery",
+    ),
+    Claim(
+        "With ε = 0.5 every key state and order is found, all nine tasks (published method)",
+        lambda: judge_exact(tables.discoveries(runs("discovery")), "forward", NINE), "discovery_methods", "discovery",
+    ),
+    Claim(
+        "Not in the paper: the guided method finds them, all nine tasks",
+        lambda: judge_exact(tables.discoveries(runs("discovery")), "lstoc", NINE), "discovery_methods", "discovery",
+    ),
+    Claim(
+        "Learned labels speed up an unseen task in a changed world, Office and Crafter",
+        lambda: judge_every(runs("generalization"), list(TRAIN_TASK)), "generalization", "generalization",
+    ),
+)  # fmt: skip

@@ -1,0 +1,59 @@
+"""The page of claims: in step with the committed runs, and verdicts that follow from numbers."""
+
+import pandas as pd
+import pytest
+
+from lstoc_core import paths
+from lstoc_core.study import claims
+
+
+def test_the_page_is_that_of_the_committed_runs():
+    text = (paths.ROOT / "docs" / "claims.md").read_text()
+    assert text == claims.page(), "write it again: python -m lstoc_core claims --write"
+
+
+def scores(one, two, profile="paper", tasks=("t",)):
+    rows = [(task, method, profile, s) for task in tasks for method, some in (("a", one), ("b", two)) for s in some]
+    return pd.DataFrame(rows, columns=["task", "method", "profile", "score"])
+
+
+@pytest.mark.parametrize(
+    ("table", "verdict"),
+    [
+        (scores([2, 3, 4], [0, 1]), claims.READING),
+        (scores([0, 1], [2, 3, 4]), claims.DIFFERS),
+        (scores([1, 1], [1, 1]), claims.DIFFERS),  # a tie is no improvement
+        (scores([2, 3], [0, 1], profile="quick"), claims.UNKNOWN),
+        (scores([2, 3], []), claims.UNKNOWN),
+    ],
+)
+def test_an_improvement_needs_an_interval_on_its_side_and_the_papers_budgets(table, verdict):
+    assert claims.judge_improvement(table, "a", "b", ["t"]).verdict == verdict
+
+
+def test_a_task_without_runs_leaves_a_claim_open():
+    found = claims.judge_improvement(scores([2, 3], [0, 1]), "a", "b", ["t", "u"])
+    assert found == claims.Verdict(claims.UNKNOWN, "P = 1.00 (1.00 to 1.00), 1 of 2 tasks")
+
+
+@pytest.mark.parametrize(
+    ("exact", "tasks", "verdict"),
+    [([1, 1], ["t"], claims.READING), ([1, 0], ["t"], claims.DIFFERS), ([1, 1], ["t", "u"], claims.UNKNOWN)],
+)
+def test_one_wrong_run_is_enough_to_differ(exact, tasks, verdict):
+    done = pd.DataFrame({"task": "t", "method": "m", "profile": "paper", "exact": exact})
+    assert claims.judge_exact(done, "m", tasks).verdict == verdict
+    assert claims.judge_exact(done, "other", tasks).verdict == claims.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("ppo", "profile", "verdict"),
+    [(0.1, "paper", claims.READING), (0.1, "quick", claims.UNKNOWN), (0.9, "paper", claims.DIFFERS)],
+)
+def test_every_task_means_every_task(ppo, profile, verdict):
+    rates = {"lstoc": 0.5, "ppo": ppo}
+    rows = [(method, seed, step, rates[method]) for method in rates for seed in range(3) for step in (0, 100)]
+    table = pd.DataFrame(rows, columns=["method", "seed", "env_steps", "success_rate"])
+    table = table.assign(task="letter-1", profile=profile, budget=100)
+    assert claims.judge_every(table, ["letter-1"]).verdict == verdict
+    assert claims.judge_every(table.iloc[:0], ["letter-1"]).verdict == claims.UNKNOWN
