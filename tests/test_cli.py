@@ -71,7 +71,7 @@ def test_help_needs_nothing_heavy():
         (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
         (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
         (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
-        (["run", "readings", "--tasks", "office-1"], "unknown task 'office-1'"),
+        (["run", "readings", "--tasks", "robot"], "'robot' has no budget here"),
         (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
         (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
         (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),

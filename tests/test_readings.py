@@ -1,16 +1,17 @@
 """The study of readings: the rule for γ, the readings that are tried, and how the published algorithm ends by them."""
 
 from dataclasses import replace
+from itertools import product
 
 import matplotlib.pyplot as plt
 import networkx as nx
 import pandas as pd
 import pytest
 
-from lstoc_core.drawing.readings import readings_figure
+from lstoc_core.drawing.readings import grid_figure, readings_figure
 from lstoc_core.study import readings
 from lstoc_core.study.cache import RunSpec
-from lstoc_core.study.readings import BEST, FIRST, GRID, Reading
+from lstoc_core.study.readings import MULTIVERSES, Reading
 from lstoc_core.trajectories import random_walks
 from lstoc_core.worlds import make_vec
 from lstoc_core.worlds.maps import mean_distance, transitions
@@ -32,21 +33,24 @@ def test_gamma_by_the_rule(name, wrap, gamma):
     assert replace(TASKS[name], wrap=wrap).discount == pytest.approx(gamma, abs=5e-4)
 
 
-def test_every_reading_is_tried_once_and_the_grid_is_whole():
-    tried = list(readings.readings())
+@pytest.mark.parametrize("domain", MULTIVERSES)
+def test_every_reading_is_tried_once_and_the_grid_is_whole(domain):
+    multiverse = MULTIVERSES[domain]
+    tried = list(multiverse.readings())
     assert len(tried) == len(set(tried))
-    assert tried[0] == BEST
-    assert FIRST in tried
-    assert set(readings.named_readings().values()) <= set(tried)
-    for wrap in GRID["wrap"]:
-        for gamma in GRID["gamma"]:
-            assert {replace(BEST, wrap=wrap, gamma=gamma, training=way) for way in GRID["training"]} <= set(tried)
+    assert tried[0] == multiverse.best
+    assert multiverse.first in tried
+    assert set(multiverse.named().values()) <= set(tried)
+    assert len(multiverse.named()) == 2 + sum(len(values) for values in multiverse.alternatives.values())
+    for values in product(*multiverse.grid.values()):
+        assert replace(multiverse.best, **dict(zip(multiverse.grid, values, strict=True))) in tried
 
 
 def test_the_best_reading_is_exact_where_the_first_one_is_not():
     """Letter 1 on the same number of random walks: what wraps, γ and training make of the same algorithm."""
     ended = {}
-    for reading in (BEST, replace(BEST, training="closed form"), FIRST):
+    best, first = MULTIVERSES["letter"].best, MULTIVERSES["letter"].first
+    for reading in (best, replace(best, training="closed form"), first):
         task = replace(TASKS["letter-1"], wrap=reading.wrap)
         store = random_walks(make_vec(task, num_envs=500), 3_000, seed=1)
         ended[reading] = readings.outcome(task, store, reading, seed=1)
@@ -56,7 +60,7 @@ def test_the_best_reading_is_exact_where_the_first_one_is_not():
 
 
 def test_one_run_has_a_row_for_each_reading():
-    told = {"walks": 400, "readings": 4}
+    told = {"walks": 400, "steps": 4_096, "readings": 4}
     layout, task = (
         readings.measure(RunSpec("readings", "letter-2", method, 3, "smoke", told)) for method in ("layouts", "tasks")
     )
@@ -65,34 +69,51 @@ def test_one_run_has_a_row_for_each_reading():
     assert not layout.successes.equals(task.successes), "another map"
 
 
-def rows(reading: Reading, exact: list[bool], method: str = "layouts") -> pd.DataFrame:
+def test_where_random_walks_do_not_succeed_the_episodes_are_those_of_the_exploration_policy():
+    told = {"steps": 8_192, "readings": 2}
+    found = readings.measure(RunSpec("readings", "office-1", "layouts", 0, "smoke", told))
+    assert list(found.epsilon) == [0.5, 0.5]
+    assert list(found.used_gamma) == [pytest.approx(0.97, abs=0.01), 0.8]
+
+
+def rows(reading: Reading, exact: list[bool], method: str = "layouts", task: str = "letter-1") -> pd.DataFrame:
     """Runs of one reading, as the cache gives them."""
-    return pd.DataFrame(
-        [vars(reading) | {"method": method, "exact": e, "finished": e, "first": "next subgoal"} for e in exact]
-    )
+    told = {"method": method, "task": task, "finished": False, "first": "next subgoal"}
+    return pd.DataFrame([vars(reading) | told | {"exact": each, "finished": each} for each in exact])
 
 
 def test_shares_count_the_runs_of_each_reading_alone():
-    flat = replace(BEST, wrap=False)
-    table = pd.concat([rows(BEST, [True] * 3), rows(flat, [True, False]), rows(BEST, [False], "tasks")])
-    found = readings.shares(table, {"best": BEST, "flat": flat}).set_index(["reading", "maps"])
+    best = MULTIVERSES["letter"].best
+    flat = replace(best, wrap=False)
+    of_office = rows(MULTIVERSES["office"].best, [True, True], task="office-1")
+    table = pd.concat([rows(best, [True] * 3), rows(flat, [True, False]), rows(best, [False], "tasks"), of_office])
+    found = readings.shares(table, "letter").set_index(["reading", "maps"])
     assert found.exact.to_dict() == {
-        ("best", "layouts"): "3 of 3",
-        ("best", "tasks"): "0 of 1",
-        ("flat", "layouts"): "1 of 2",
+        ("best reading", "layouts"): "3 of 3",
+        ("best reading", "tasks"): "0 of 1",
+        ("a flat map", "layouts"): "1 of 2",
     }
-    assert found.loc[("best", "layouts"), "low"] == pytest.approx(3 / (3 + 1.96**2), abs=1e-3), "Wilson's, at 3 of 3"
+    low = found.loc[("best reading", "layouts"), "low"]
+    assert low == pytest.approx(3 / (3 + 1.96**2), abs=1e-3), "Wilson's, at 3 of 3"
     assert (found["stopped wrong"] == 0).all()
+    assert list(readings.shares(table, "office").exact) == ["2 of 2"]
 
 
 @pytest.mark.parametrize("sources", [["layouts", "tasks"], ["layouts"], []])
-def test_the_figure_draws_whatever_there_is(sources):
-    parts = [rows(reading, [True, False], source) for source in sources for reading in readings.readings()]
-    table = pd.concat(parts) if parts else rows(BEST, [True]).iloc[:0]
-    fig = readings_figure(table)
-    changes, wrapped, flat = fig.axes
-    assert len(changes.get_yticklabels()) == len(readings.named_readings())
-    shown = [text.get_text() for text in wrapped.texts]
-    assert shown == (["1 of 2"] * 15 if sources else ["0 of 0"] * len(shown))
-    assert flat.get_title() == "the map is flat"
+def test_the_figures_draw_whatever_there_is(sources):
+    parts = [
+        rows(reading, [True, False], source, f"{domain}-1")
+        for source in sources
+        for domain, multiverse in MULTIVERSES.items()
+        for reading in multiverse.readings()
+    ]
+    table = pd.concat(parts) if parts else rows(Reading(), [True]).iloc[:0]
+    fig, grid = readings_figure(table), grid_figure(table)
+    for ax, multiverse in zip(fig.axes, MULTIVERSES.values(), strict=True):
+        assert len(ax.get_yticklabels()) == len(multiverse.named())
+    for ax in grid.axes:
+        shown = [text.get_text() for text in ax.texts]
+        assert shown == (["1 of 2"] * 15 if sources else ["0 of 0"] * len(shown))
+    assert grid.axes[1].get_title(loc="left") == "Letter, flat"
     plt.close(fig)
+    plt.close(grid)

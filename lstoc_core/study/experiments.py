@@ -74,6 +74,8 @@ SHARES = {"smoke": (1.0,), "quick": (0.3, 1.0), "paper": (0.03, 0.1, 0.3, 1.0)}
 """Prefixes of the samples on which subgoal learning is compared."""
 WALKS = {"smoke": 1_000, "quick": 12_000, "paper": 12_000}
 """Random walks on which readings of the paper are compared."""
+EXPLORED: dict[str, Steps] = SAMPLES | {"paper": {**SAMPLES["paper"], "crafter": 1_000_000}}
+"""Steps of π_exp on whose episodes readings are compared."""
 READINGS = {"smoke": 3, "quick": 100, "paper": 100}
 """How many readings are tried at most; there are fewer than 100."""
 
@@ -109,8 +111,8 @@ def _generalization(task: Task, method: str, profile: str) -> dict[str, Any]:
 
 def _readings(task: Task, method: str, profile: str) -> dict[str, Any]:
     known([method], ("layouts", "tasks"), "method")
-    known([task.name], _LETTER, "task")
-    return {"walks": WALKS[profile], "readings": READINGS[profile]}
+    budget = {"steps": _steps(EXPLORED[profile], task), "readings": READINGS[profile]}
+    return budget | ({"walks": WALKS[profile]} if task.domain == "letter" else {})
 
 
 TRAINING = Kind("training", "lstoc_core.study.measure:training", _training)
@@ -167,13 +169,13 @@ def _discoveries(methods: Sequence[str], *, paper: bool = False) -> Tabulate:
 
 def _exact_by_reading(runs: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
     """Share of exact runs by reading."""
-    from lstoc_core.study.readings import named_readings, shares
+    from lstoc_core.study.readings import MULTIVERSES, shares
 
-    return shares(runs[runs.task.isin(tasks)], named_readings())
+    return pd.concat([shares(runs[runs.task.isin(tasks)], domain) for domain in MULTIVERSES], ignore_index=True)
 
 
 def _draw_readings(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
-    """Share of exact runs by reading, one choice at a time and in the grid."""
+    """Share of exact runs by reading, one choice changed at a time."""
     from lstoc_core.drawing.readings import readings_figure
 
     return readings_figure(runs[runs.task.isin(tasks)])
@@ -266,7 +268,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         plans={
             "smoke": (Plan(("letter-1",), ("layouts",), 1),),
             "quick": (Plan(("letter-1",), ("layouts",), 3),),
-            "paper": (Plan(_LETTER, ("layouts",), 6), Plan(_LETTER, ("tasks",), 5)),
+            "paper": (
+                Plan(_LETTER, ("layouts",), 6),
+                Plan(_LETTER, ("tasks",), 5),
+                Plan(NINE[3:], ("layouts", "tasks"), 2),
+            ),
         },
         table=_exact_by_reading,
         draw=_draw_readings,

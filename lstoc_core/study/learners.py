@@ -7,9 +7,12 @@ from typing import Any
 import pandas as pd
 
 from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.method import Request
+from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.pursuit import Pursuit, Recent
 from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.worlds import compile_world, make_vec
 from lstoc_core.worlds.tasks import Task
@@ -24,6 +27,20 @@ def fresh_policy(task: Task, *, seed: int, bonus: float = 0.0, store_limit: int 
     env = make_vec(task, num_envs=config.num_envs, seed=seed)
     settings = replace(config.ppo, store_limit=store_limit)
     return PPO(env, settings, seed=seed, rewards=RewardConfig(bonus=bonus))
+
+
+def explored(task: Task, steps: int, *, seed: int, epsilon: float | None = None) -> TrajectoryStore:
+    """Trajectories of π_exp as the published method trains it before its first discovery.
+
+    epsilon: probability of a random action; None: the method's.
+    """
+    config = LSTOCConfig()
+    explorer = PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=seed), config, seed=seed)
+    chosen = config.forward.epsilon if epsilon is None else epsilon
+    request = Request(epsilon=chosen, success_share=config.forward.success_share)
+    while explorer.env_steps < steps:
+        explorer.explore(request, silence=0)
+    return explorer.trajectories
 
 
 def true_paths(task: Task) -> tuple[KeyPath, ...]:

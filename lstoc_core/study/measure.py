@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.guided import guided
 from lstoc_core.discovery.hypotheses import GuidedConfig
-from lstoc_core.discovery.method import Request
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.discovery.published.training import TRAININGS
-from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.loop import Discovery, discover
 from lstoc_core.policies.ppo import PPO
@@ -28,11 +25,11 @@ from lstoc_core.policies.pursuit import Pursuit
 from lstoc_core.scoring import score
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.facts import label_accuracy
-from lstoc_core.study.learners import fresh_policy, success_curve, train, true_paths
+from lstoc_core.study.learners import explored, fresh_policy, success_curve, train, true_paths
 from lstoc_core.study.settings import Discovering, settings_of, world_of
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
-from lstoc_core.worlds import compile_world, make_vec
+from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
 ALGORITHMS: dict[str, ForwardConfig | GuidedConfig] = {
@@ -114,12 +111,8 @@ def accuracy(spec: RunSpec) -> pd.DataFrame:
     spec.config: steps (samples to collect), shares (of them, one prefix each). The policy is π_exp of the published
     method before its first discovery.
     """
-    steps, task, config = spec.config["steps"], TASKS[spec.task], LSTOCConfig()
-    explorer = PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=spec.seed), config, seed=spec.seed)
-    request = Request(epsilon=config.forward.epsilon, success_share=config.forward.success_share)
-    while explorer.env_steps < steps:
-        explorer.explore(request, silence=0)
-    store = explorer.trajectories
+    steps, task = spec.config["steps"], TASKS[spec.task]
+    store = explored(task, steps, seed=spec.seed)
     last_steps = np.cumsum(store.lengths - 1)
     rows = []
     for share in spec.config["shares"]:

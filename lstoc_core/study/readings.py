@@ -1,9 +1,8 @@
 """Which reading of the paper makes its method work? A multiverse of the choices that the paper leaves open.
 
-The published algorithm (`Forward`) runs on random walks in Letter worlds, once for each `Reading`. Random walks take
-exploration out of the question: what is left is the world, the sampling and the training of f_ω.
-
-Office and Crafter are not in it yet: a random walk completes no task there (`data/tasks.csv`).
+The published algorithm (`Forward`) runs on the same given trajectories, once for each `Reading`. In Letter they are
+random walks, which take exploration out of the question. In Office and Crafter a random walk completes no task
+(`data/tasks.csv`); there they are those of π_exp before its first discovery.
 """
 
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from lstoc_core.discovery.published.training import TRAININGS
 from lstoc_core.run.methods import named
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.contrast import verdict
-from lstoc_core.study.learners import true_paths
+from lstoc_core.study.learners import explored, true_paths
+from lstoc_core.study.stats import wilson
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 from lstoc_core.worlds import make_vec
 from lstoc_core.worlds.tasks import TASKS, Task, make_task
@@ -33,72 +33,117 @@ TRAINING = {
 """How f_ω is found: the optimum of its objective without training; 700 steps on all data with a falling rate; 700 steps
 on one positive and 64 negatives each at the rate 0.01, as "L = 700 iterations" can be read literally."""
 MOST_RESTARTS = 6
-"""After so many on the same walks the algorithm is taken to be stuck."""
+"""After so many on the same trajectories the algorithm is taken to be stuck."""
 FIRST_LAYOUT = 1_000
 """Layout seed of the first random layout; none of the reported tasks is drawn by such a seed."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One choice for each thing that the paper leaves open; the defaults are the best reading."""
+    """One choice for each thing that the paper leaves open; the defaults are the best reading in Letter."""
 
     wrap: bool = True
     """Whether the Letter map wraps round, as in the world it descends from."""
-    start: Literal["corner", "random"] = "corner"
+    start: Literal["fixed", "random"] = "fixed"
     """Where episodes start."""
-    horizon: int = 200
+    horizon: int | None = None
+    """None: the task's."""
     gamma: float | None = None
     """Discount of temporal geometric sampling; None: by the rule of `Task.discount`."""
     training: str = "converged"
     """A key of TRAINING."""
     threshold: int = 80
     """N_T at the first call."""
-    walks: int = 12_000
-    """Trajectories given."""
+    share: float = 1.0
+    """Of the trajectories, those that are given."""
+    epsilon: float | None = None
+    """Probability of a random action of π_exp while it is trained; None: random walks."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The choices that decide which trajectories there are."""
+        return {"wrap": self.wrap, "start": self.start, "horizon": self.horizon, "epsilon": self.epsilon}
 
 
-BEST = Reading()
-FIRST = Reading(wrap=False, gamma=0.99, training="one positive per step")
-"""What we took the paper to mean at first."""
-ALTERNATIVES: dict[str, tuple[Any, ...]] = {
-    "wrap": (False,),
-    "start": ("random",),
-    "horizon": (100,),
-    "gamma": (0.8, 0.95, 0.97, 0.99),
-    "training": ("closed form", "one positive per step"),
-    "threshold": (20, 160),
-    "walks": (3_000, 6_000),
-}
-"""Other values of each choice, tried with all else at the best reading."""
-GRID: dict[str, tuple[Any, ...]] = {
-    "wrap": (True, False),
-    "gamma": (None, 0.8, 0.95, 0.97, 0.99),
-    "training": tuple(TRAINING),
-}
-"""The choices that carry the result, in all combinations."""
+@dataclass(frozen=True)
+class Multiverse:
+    """The readings that are tried in a domain."""
+
+    best: Reading
+    first: Reading
+    """What we took the paper to mean at first."""
+    alternatives: dict[str, tuple[Any, ...]]
+    """Other values of each choice, tried with all else at the best reading."""
+    grid: dict[str, tuple[Any, ...]]
+    """The choices that carry the result, in all combinations."""
+
+    def readings(self) -> Iterator[Reading]:
+        """All that are tried, each once: the best one, one choice changed, the grid, and our first one."""
+        changed = [self.changed(name, value) for name, values in self.alternatives.items() for value in values]
+        grid = [
+            replace(self.best, **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
+        ]
+        yield from dict.fromkeys([self.best, *changed, *grid, self.first])
+
+    def changed(self, name: str, value: Any) -> Reading:
+        """The best reading with one choice changed."""
+        return replace(self.best, **{name: value})
+
+    def named(self) -> dict[str, Reading]:
+        """The best reading, each single change of it, and our first one, by how a reader would call them."""
+        changes = {
+            _words(name, value): self.changed(name, value)
+            for name, values in self.alternatives.items()
+            for value in values
+        }
+        return {"best reading": self.best, **changes, "our first reading": self.first}
 
 
-def readings() -> Iterator[Reading]:
-    """All that are tried, each once: the best one, one choice changed, the grid, and our first one."""
-    changed = [replace(BEST, **{name: value}) for name, values in ALTERNATIVES.items() for value in values]
-    grid = [replace(BEST, **dict(zip(GRID, values, strict=True))) for values in product(*GRID.values())]
-    yield from dict.fromkeys([BEST, *changed, *grid, FIRST])
+_TRAININGS = ("closed form", "one positive per step")
+_LETTER = Multiverse(
+    best=Reading(),
+    first=Reading(wrap=False, gamma=0.99, training="one positive per step"),
+    alternatives={
+        "wrap": (False,),
+        "start": ("random",),
+        "horizon": (100,),
+        "gamma": (0.8, 0.95, 0.97, 0.99),
+        "training": _TRAININGS,
+        "threshold": (20, 160),
+        "share": (0.25, 0.5),
+        "epsilon": (0.5,),
+    },
+    grid={"wrap": (True, False), "gamma": (None, 0.8, 0.95, 0.97, 0.99), "training": tuple(TRAINING)},
+)
+_OFFICE = Multiverse(
+    best=Reading(wrap=False, epsilon=0.5),
+    first=Reading(wrap=False, epsilon=0.5, gamma=0.99, training="one positive per step"),
+    alternatives={
+        "gamma": (0.8, 0.9, 0.95, 0.99),
+        "training": _TRAININGS,
+        "threshold": (20, 160),
+        "share": (0.25, 0.5),
+        "epsilon": (0.1,),
+    },
+    grid={"gamma": (None, 0.8, 0.9, 0.95, 0.99), "training": tuple(TRAINING)},
+)
+MULTIVERSES = {"letter": _LETTER, "office": _OFFICE, "crafter": _OFFICE}
+"""By domain."""
 
 
 def measure(spec: RunSpec) -> pd.DataFrame:
     """The published algorithm on one map by every reading: a row for each, with how it ended.
 
     Method "layouts": the task's formula on a random layout for each seed. Method "tasks": the task as reported; the
-    seed is that of the walks. spec.config: walks (most trajectories), readings (how many, in their order).
+    seed is that of the episodes. spec.config: walks (random walks), steps (of π_exp), readings (how many, in order).
     """
     rows = []
-    chosen = list(readings())[: spec.config["readings"]]
-    walks = cache(partial(_walks, spec))  # readings of the same world share them
+    chosen = list(MULTIVERSES[TASKS[spec.task].domain].readings())[: spec.config["readings"]]
+    collect = cache(partial(_collect, spec))  # readings with the same trajectories share them
     for reading in chosen:
-        task = _task(spec, reading.wrap, reading.start, reading.horizon)
-        store = walks(reading.wrap, reading.start, reading.horizon)
-        given = store.select(np.arange(min(reading.walks, len(store))))
-        rows.append(asdict(reading) | outcome(task, given, reading, seed=spec.seed))
+        store = collect(**reading.data)
+        given = store.select(np.arange(round(reading.share * len(store))))
+        rows.append(asdict(reading) | outcome(_task(spec, reading), given, reading, seed=spec.seed))
     return pd.DataFrame(rows)
 
 
@@ -126,18 +171,22 @@ def outcome(task: Task, store: TrajectoryStore, reading: Reading, *, seed: int) 
     }
 
 
-def _walks(spec: RunSpec, wrap: bool, start: str, horizon: int) -> TrajectoryStore:
-    env = make_vec(_task(spec, wrap, start, horizon), num_envs=1000)
-    return random_walks(env, spec.config["walks"], seed=spec.seed)
+def _collect(spec: RunSpec, **data: Any) -> TrajectoryStore:
+    """The trajectories of readings with these choices."""
+    task, epsilon = _task(spec, Reading(**data)), data["epsilon"]
+    if epsilon is None:
+        return random_walks(make_vec(task, num_envs=1000), spec.config["walks"], seed=spec.seed)
+    return explored(task, spec.config["steps"], epsilon=epsilon, seed=spec.seed)
 
 
-def _task(spec: RunSpec, wrap: bool, start: str, horizon: int) -> Task:
-    place = (0, 0) if start == "corner" else None
+def _task(spec: RunSpec, reading: Reading) -> Task:
+    """The world of a reading."""
     task = TASKS[spec.task]
     if spec.method == "layouts":
         layout = FIRST_LAYOUT + spec.seed
         task = make_task(domain=task.domain, formula=task.formula, name=f"{task.name}-{layout}", layout_seed=layout)
-    return replace(task, wrap=wrap, start=place, horizon=horizon)
+    start = None if reading.start == "random" else task.start
+    return replace(task, wrap=reading.wrap, start=start, horizon=reading.horizon or task.horizon)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -151,16 +200,16 @@ def is_reading(table: pd.DataFrame, reading: Reading) -> "pd.Series[bool]":
     return same
 
 
-def shares(table: pd.DataFrame, chosen: dict[str, Reading]) -> pd.DataFrame:
-    """Per named reading and source of maps: exact runs, their share with Wilson's interval, and right first states."""
-    from lstoc_core.study.stats import wilson
-
+def shares(table: pd.DataFrame, domain: str) -> pd.DataFrame:
+    """Per named reading and source of maps: exact runs, their share with Wilson's interval, right first states."""
     rows = []
-    for name, reading in chosen.items():
-        for source, runs in table[is_reading(table, reading)].groupby("method"):
+    of_domain = table[table.task.str.startswith(f"{domain}-")]
+    for name, reading in MULTIVERSES[domain].named().items():
+        for source, runs in of_domain[is_reading(of_domain, reading)].groupby("method"):
             share = wilson(runs.exact.sum(), len(runs))
             rows.append(
                 {
+                    "domain": domain,
                     "reading": name,
                     "maps": source,
                     "exact": f"{int(runs.exact.sum())} of {len(runs)}",
@@ -174,16 +223,16 @@ def shares(table: pd.DataFrame, chosen: dict[str, Reading]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def named_readings() -> dict[str, Reading]:
-    """The best reading, each single change of it, and our first one, by how a reader would call them."""
-    words: dict[str, dict[Any, str]] = {
-        "wrap": {False: "a flat map"},
-        "start": {"random": "random starts"},
-        "horizon": {value: f"horizon {value}" for value in ALTERNATIVES["horizon"]},
-        "gamma": {value: f"γ = {value}" for value in ALTERNATIVES["gamma"]},
-        "training": {value: f"f: {value}" for value in ALTERNATIVES["training"]},
-        "threshold": {value: f"N_T = {value}" for value in ALTERNATIVES["threshold"]},
-        "walks": {value: f"{value:,} walks" for value in ALTERNATIVES["walks"]},
+def _words(name: str, value: Any) -> str:
+    """A change of the best reading, as a reader would call it."""
+    words = {
+        "wrap": "a flat map",
+        "start": "random starts",
+        "horizon": f"horizon {value}",
+        "gamma": f"γ = {value}",
+        "training": f"f: {value}",
+        "threshold": f"N_T = {value}",
+        "share": f"{value:.0%} of the episodes" if name == "share" else "",
+        "epsilon": f"π_exp with ε = {value}",
     }
-    changed = {words[n][value]: replace(BEST, **{n: value}) for n, values in ALTERNATIVES.items() for value in values}
-    return {"best reading": BEST, **changed, "our first reading": FIRST}
+    return words[name]
