@@ -12,6 +12,14 @@ def test_the_page_is_that_of_the_committed_runs():
     assert text == claims.page(), "write it again: python -m lstoc_core claims --write"
 
 
+def test_a_notebook_shows_the_claims_of_its_figures():
+    found = claims.table("contrastive_acc")
+    assert len(found) == 3
+    assert len(claims.table()) == len(claims.CLAIMS)
+    page = claims.page()
+    assert all(f"*{row.verdict}* | {row.number}" in page for row in found.itertuples())
+
+
 def scores(one, two, profile="paper", tasks=("t",)):
     rows = [(task, method, profile, s) for task in tasks for method, some in (("a", one), ("b", two)) for s in some]
     return pd.DataFrame(rows, columns=["task", "method", "profile", "score"])

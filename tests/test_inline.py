@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from test_loop import Corridor, tiny
 import lstoc_core as lstoc
 from lstoc_core import loop
 from lstoc_core.discovery.tree import SubgoalTree
+from lstoc_core.drawing.inline import Folded
 from lstoc_core.logic import parse
 from lstoc_core.result import shortened
 
@@ -126,6 +128,12 @@ def test_tasks_machines_and_trees_are_drawn(found):
         assert len(images) == len(texts) == 1
         assert np.asarray(images[0].convert("L")).std() > 5, "the picture is empty"
     assert TASK.formula.pretty in TASK._repr_html_()
+
+
+def test_a_long_table_is_folded_and_keeps_its_text():
+    folded = Folded("all < of them", pd.DataFrame({"found": [1, 2]}))
+    assert folded._repr_html_().startswith("<details><summary>all &lt; of them</summary><table")
+    assert "found" in repr(folded)
 
 
 def test_names_cannot_break_out_of_the_html():

@@ -3,9 +3,11 @@
 import base64
 import io
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
 
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -17,6 +19,20 @@ from lstoc_core.result import Discovery
 from lstoc_core.worlds import World, compile_world
 from lstoc_core.worlds.grid import GridVectorEnv
 from lstoc_core.worlds.tasks import Task
+
+@dataclass(frozen=True)
+class Folded:
+    """A long table that a reader opens with a click; as plain text it is shown whole."""
+
+    title: str
+    table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        return f"{self.title}\n{self.table.to_string()}"
+
+    def _repr_html_(self) -> str:
+        return f"<details><summary>{escape(self.title)}</summary>{self.table.to_html()}</details>"
+
 
 CELL, MAP = 0.17, 2.6
 """Inches: side of a cell at least, and longer side of a map at least."""

@@ -7,7 +7,7 @@ on the claimed side. Otherwise it differs: the runs do not show it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 
 import numpy as np
@@ -27,7 +27,8 @@ Made by `python -m lstoc_core claims --write` from the committed runs; a test co
 *Differs*: the interval does not lie on the claimed side, or a run is wrong. *Under this reading*: where the paper
 leaves something open, by the choices in [decisions](decisions.md). *Not measured yet*: tasks of the claim have no runs
 at the paper's budgets; the number is of the runs that there are. P is the probability that a run of the first method
-beats a run of the second, over tasks. Claims about maps of importance and about limits are in notebooks 04 and 07."""
+beats a run of the second, over tasks. An accuracy is the mean over prefixes of the samples, a success rate the mean
+over the budget. Claims about maps of importance and about limits are in notebooks 04 and 07."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,13 @@ class Claim:
     judge: Callable[[], Verdict]
     figure: str
     experiment: str
+
+
+def table(*figures: str) -> pd.DataFrame:
+    """Claims that these figures show, all if none is named, each with its verdict and number."""
+    shown = [claim for claim in CLAIMS if not figures or claim.figure in figures]
+    found = [(claim.text, *astuple(claim.judge())) for claim in shown]
+    return pd.DataFrame(found, columns=["claim", "verdict", "number"]).set_index("claim")
 
 
 def page() -> str:
@@ -120,11 +128,12 @@ def _number(interval: Interval) -> str:
 
 
 def _accuracy(one: str, two: str, tasks: Sequence[str]) -> Verdict:
+    """By the mean accuracy over the prefixes of the samples: the paper shows curves, and easy tasks end at 1 for all."""
     table = runs("accuracy")
     if table.empty:
         return Verdict(UNKNOWN)
-    last = table[table.samples == table.groupby("task").samples.transform("max")]
-    return judge_improvement(last.rename(columns={"accuracy": "score"}), one, two, tasks)
+    means = table.groupby(["task", "method", "profile", "seed"], as_index=False).accuracy.mean()
+    return judge_improvement(means.rename(columns={"accuracy": "score"}), one, two, tasks)
 
 
 def _faster(than: str) -> Verdict:
