@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lstoc_core.config import LSTOCConfig as LSTOCConfig
+    from lstoc_core.discovery.landmarks import Landmark as Landmark
     from lstoc_core.discovery.tree import SubgoalTree as SubgoalTree
     from lstoc_core.labeling import Labeling as Labeling
     from lstoc_core.labeling import LabelingError as LabelingError
@@ -52,6 +53,7 @@ else:
 
     _HOME = {
         "config": ("LSTOCConfig",),
+        "discovery.landmarks": ("Landmark",),
         "discovery.tree": ("SubgoalTree",),
         "labeling": ("Labeling", "LabelingError", "label", "predict"),
         "labeling.recognizer": ("LabelingFunction",),

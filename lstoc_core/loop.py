@@ -143,8 +143,7 @@ def discover(
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
         result = _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
-        proved = name == "guided" and fsm is not None and not config.guided.noise
-        _conclude(bar, result, "proved" if proved else "found", done=journal.phase not in wanted)
+        _conclude(bar, result, "proved" if result.proved else "found", done=journal.phase not in wanted)
     return result
 
 
@@ -240,7 +239,7 @@ def _result(
 ) -> Discovery:
     counts, learner = journal.stopped or Counts.of(explorer), explorer.learner
     return Discovery(
-        **answer_of(method, fsm, explorer.env.observations),
+        **answer_of(method, fsm, explorer.env.observations, explorer.trajectories),
         method=name,
         seed=seed,
         missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives),

@@ -68,7 +68,7 @@ def learn(
             method.advance(store.select(half))
         method.advance(store)
     return Discovery(
-        **answer_of(method, fsm, table),
+        **answer_of(method, fsm, table, store),
         method="guided",
         seed=seed,
         missing=Missing() if method.finished else _shortfall(store, method.missing),

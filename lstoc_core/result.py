@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from lstoc_core.discovery.guided import Guided
+from lstoc_core.discovery.landmarks import Landmark
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
@@ -37,7 +38,7 @@ TRIES = 10
 """Most episodes that are played for an animation."""
 FORMAT = 1
 """Version of the files that `Discovery.save` writes."""
-LATER = {"proved": False, "tested": 0, "withdrawn": 0}
+LATER: dict[str, Any] = {"proved": False, "tested": 0, "withdrawn": 0, "verdict": ""}
 """What older files of that version do not say, and what is taken for it."""
 
 
@@ -73,6 +74,14 @@ class Discovery:
     proved: bool
     """Whether exactly one assignment of the FSM's symbols to states is consistent with every episode's outcome. Only
     "guided" with an FSM and exact labels proves; `lstoc_core.discovery.consistent` lists what the proof assumes."""
+    verdict: str
+    """How sure the answer is, in one sentence: proved, unrefuted, or open."""
+    landmarks: tuple[tuple[Landmark, ...], ...]
+    """What every success passes, in order, for each sequence: required (its omission was seen to fail) or forced (no
+    episode ever omitted it, so it cannot be tested). Only "guided" reports them."""
+    alike: dict[str, tuple[int, ...]]
+    """Symbol -> the landmarks' keys among which no episode could choose, where the answer is one of several that differ
+    only in forced landmarks. Else empty."""
     tested: int
     """Episodes since the answer was found that could have contradicted it, and did not."""
     withdrawn: int
@@ -128,6 +137,9 @@ class Discovery:
         lines = [f"Discovery ({self.method}, seed {self.seed}): {state} after {counts}"]
         ways = [" → ".join(self.names[key] for key in sequence) for sequence in self.sequences]
         lines += [f"  {way}" for way in (ways if len(ways) < 4 else [*ways[:2], f"and {len(ways) - 2} more"])]
+        for branch in self.landmarks[: 4 - len(lines)] if self.finished else ():
+            if any(not landmark.required for landmark in branch):
+                lines.append(f"  every success passes {shortened(' → '.join(map(str, branch)))}")
         return "\n".join([*lines, *([f"  missing: {shortened(str(self.missing))}"] if self.missing else [])])
 
     def _repr_html_(self) -> str | None:
@@ -216,6 +228,7 @@ class Discovery:
             labels=self.trajectories.labels,
             observations=self.observations,
             key_states=np.stack([key.observation for key in self.key_states]) if self.key_states else np.empty(0),
+            landmarks=np.array([landmark.observation for branch in self.landmarks for landmark in branch]),
         )
         if self.policy is not None:
             torch.save(self.policy.network.state_dict(), weights)
@@ -229,13 +242,22 @@ class Discovery:
 
     def _facts(self) -> dict[str, Any]:
         """All that is not an array, in JSON types."""
-        plain = ("method", "seed", "sequences", "finished", "proved", "tested", "withdrawn", "interrupted")
-        counts = ("num_trajectories", "num_positives", "env_steps", "success_rate", "exploration", "history")
+        plain = ("method", "seed", "sequences", "finished", "proved", "verdict", "alike", "tested", "withdrawn")
+        counts = (
+            "interrupted",
+            "num_trajectories",
+            "num_positives",
+            "env_steps",
+            "success_rate",
+            "exploration",
+            "history",
+        )
         labeling, fsm = self.labeling, self.fsm
         return {
             "format": FORMAT,
             **{name: getattr(self, name) for name in (*plain, *counts)},
             "key_ids": [key.observation_id for key in self.key_states],
+            "landmarks": [[_told(landmark) for landmark in branch] for branch in self.landmarks],
             "tree": self.tree.to_json(),
             "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
             "labeling": {**vars_of(labeling), "mappings": [list(names.items()) for names in labeling.mappings]}
@@ -276,6 +298,8 @@ def load(path: str | os.PathLike[str]) -> Discovery:
         **{name: facts[name] for name in (*plain, "success_rate", "exploration")},
         **{name: facts.get(name, unsaid) for name, unsaid in LATER.items()},
         sequences=nested_tuples(facts["sequences"]),
+        landmarks=_read_landmarks(facts.get("landmarks", []), arrays.get("landmarks")),
+        alike={name: tuple(keys) for name, keys in facts.get("alike", {}).items()},
         key_states=tuple(
             KeyState(index, np.asarray(observation), key)
             for index, (key, observation) in enumerate(zip(facts["key_ids"], arrays["key_states"], strict=True))
@@ -292,6 +316,18 @@ def load(path: str | os.PathLike[str]) -> Discovery:
     )
 
 
+def _told(landmark: Landmark) -> dict[str, Any]:
+    """A landmark without its observation, in JSON types."""
+    return {name: value for name, value in vars(landmark).items() if name != "observation"}
+
+
+def _read_landmarks(
+    branches: Sequence[Sequence[Mapping[str, Any]]], observations: NDArray[Any] | None
+) -> tuple[tuple[Landmark, ...], ...]:
+    rows = iter(observations if observations is not None else ())
+    return tuple(tuple(Landmark(**told, observation=next(rows)) for told in branch) for branch in branches)
+
+
 def _fsm(told: Mapping[str, Any]) -> FSM:
     parts = {name: nested_tuples(value) for name, value in told.items()}
     return FSM(**{**parts, "accepting": frozenset(parts["accepting"])})
@@ -303,18 +339,28 @@ def _read_labeling(told: Mapping[str, Any]) -> Labeling:
     return Labeling(mapping=first, alternatives=tuple(others), **parts)
 
 
-def answer_of(method: DiscoveryMethod, fsm: FSM | None, observations: NDArray[Any]) -> dict[str, Any]:
+def answer_of(
+    method: DiscoveryMethod, fsm: FSM | None, observations: NDArray[Any], store: TrajectoryStore
+) -> dict[str, Any]:
     """The fields of a `Discovery` that say what a method found. observations: the table of ids."""
     number = {key: index for index, key in enumerate(method.key_states)}
     sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
+    guided = method if isinstance(method, Guided) else None
+    branches = guided.landmarks(store) if guided is not None and method.paths else ()
     return {
         "sequences": sequences,
+        "landmarks": tuple(
+            tuple(replace(each, observation=np.array(observations[each.key]), name=f"{each.key}") for each in branch)
+            for branch in branches
+        ),
+        "alike": dict(guided.alike) if guided is not None else {},
+        "verdict": guided.verdict if guided is not None else "finished" if method.finished else "open",
         "key_states": tuple(KeyState(index, np.array(observations[key]), key) for key, index in number.items()),
         "tree": method.tree,
         "fsm": fsm,
         "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
         "finished": method.finished,
-        "proved": isinstance(method, Guided) and method.proved,
+        "proved": guided is not None and guided.proved,
         "observations": observations,
     }
 

@@ -74,6 +74,22 @@ def proved(found: Sequence[Answer], structure: Sequence[Word]) -> bool:
     return len(found) == 1 and found[0].complete(structure)
 
 
+def alike(evidence: Evidence, structure: Sequence[Word]) -> list[Answer]:
+    """All consistent answers, if they differ only in *forced* elements, which no episode has ever omitted; else none.
+
+    The *core* of an answer is its paths without the elements whose removal admits no refuter. The answers are alike if
+    they are complete and have the same core: then no episode says anything about where they differ.
+    """
+    found: dict[tuple[KeyPath, ...], Answer] = {}
+    cores: set[frozenset[KeyPath]] = set()
+    for answer in _Search(evidence, structure).answers({}):
+        found.setdefault(answer.paths, answer)
+        cores.add(frozenset(map(evidence.pruned, answer.paths)))
+        if len(cores) > 1 or not answer.complete(structure):
+            return []
+    return sorted(found.values())
+
+
 class _Search:
     """Depth-first search. A success that no assigned sequence explains must contain one of the open sequences."""
 
@@ -135,7 +151,9 @@ class _Search:
         """States [num_ids] that the success visits in the slot; with `prompt`, it ends on the last of its sequence."""
         possible: NDArray[np.bool_]
         if last and self.evidence.prompt:
-            possible = np.arange(self.evidence.num_ids) == self.positives.trajectory(success)[-1]
+            possible = np.zeros(self.evidence.num_ids, np.bool_)
+            begin, end = self.positives.last_steps(np.array([success]))
+            possible[self.positives.ids[begin[0] : end[0]]] = True
         else:
             possible = self.evidence.visits(self.positives, *slot, np.array([success])) > 0
         return possible

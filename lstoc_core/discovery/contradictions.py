@@ -36,5 +36,5 @@ def contradictions(store: TrajectoryStore, paths: Sequence[KeyPath], *, prompt: 
     predicted = first < end
     wrong = predicted != store.labels
     if prompt:
-        wrong |= predicted & (first < end - 1)
+        wrong |= predicted & (first < store.last_steps(np.arange(len(store)))[0])
     return np.flatnonzero(wrong)

@@ -3,6 +3,7 @@
 With exact labels, a sequence is satisfying if and only if no failure visits it in order.
 """
 
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -30,14 +31,16 @@ class Evidence:
         self.failures = store.select(store.negatives)
         self.doubtful = self.tolerated(len(self.failures))
         """Most failures that may be labelled as successes."""
-        self._label_counts_from = self.failures.offsets[1:] - 1 if prompt else self.failures.offsets[:-1]
+        self._label_counts_from = self.failures.offsets[:-1]
         """Per failure, the flat position before which it is a certain failure, whatever its label."""
+        if prompt:
+            self._label_counts_from = self.failures.last_steps(np.arange(len(self.failures)))[0]
         if prompt and len(self.positives):
-            kept = np.ones(self.positives.size, np.bool_)
-            kept[self.positives.offsets[1:] - 1] = False
-            lengths = self.positives.lengths - 1
-            self.failures.append_flat(self.positives.ids[kept], lengths, np.zeros(len(lengths), np.bool_))
-            self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(lengths) :])
+            every = np.arange(len(self.positives))
+            self.failures.extend(
+                self.positives.cut(every, self.positives.offsets[:-1], self.positives.last_steps(every)[0]), label=False
+            )
+            self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(every) :])
 
     def supported(self, path: KeyPath, successes: Indices) -> int:
         """How many of the successes contain a path."""
@@ -57,6 +60,14 @@ class Evidence:
         support = self.supported(path, np.arange(len(self.positives)))
         return not path or refuters > self.tolerated(refuters + support)
 
+    def pruned(self, path: KeyPath) -> KeyPath:
+        """The path without elements, front first, whose removal admits no refuter. This removes bottlenecks."""
+        for index in range(len(path) - self.prompt):
+            shorter = path[:index] + path[index + 1 :]
+            if no_repeat(shorter) and not self.admits(shorter):
+                return self.pruned(shorter)
+        return path
+
     def tolerated(self, trials: Number) -> Number:
         """Most flipped labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
         if not self.noise:
@@ -72,8 +83,13 @@ class Evidence:
         """Flat bounds of the open segments between the earliest match of `before` and the latest match of `behind`."""
         start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
         both = (start >= 0) & (stop >= 0)
-        return start[both], stop[both]
+        return store.last_of(start[both]), store.first_of(stop[both])
 
     def visits(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Indices) -> NDArray[np.int64]:
         """For each state [num_ids], how many of the chosen trajectories visit it in that slot."""
         return segment_counts(store, *self.slot(store, before, behind, chosen), self.num_ids)
+
+
+def no_repeat(path: KeyPath) -> bool:
+    """Whether no element follows itself."""
+    return all(a != b for a, b in pairwise(path))

@@ -2,17 +2,19 @@
 
 The search (`hypotheses`) looks for sequences that successes share and no failure contains. A success that contains none
 of them is unexplained: there must be another branch. Given an FSM, the method finishes when exactly one assignment of
-its symbols to states is consistent with every episode's outcome (`consistent`, which lists the assumptions).
+its symbols to states is consistent with every episode's outcome (`consistent`, which lists the assumptions). Where the
+world forces a step, several assignments stay consistent for ever. Then it finishes when they are `alike`: they differ
+only in forced elements. It takes the one whose landmarks say most.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, answers, proved
+from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, alike, answers, proved
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.hypotheses import (
     Finding,
@@ -22,12 +24,15 @@ from lstoc_core.discovery.hypotheses import (
     SearchStep,
     SlotScores,
 )
+from lstoc_core.discovery.landmarks import Branch, LandmarkSearch
 from lstoc_core.discovery.method import Missing, Request, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.logic.fsm import Word
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
+UNTESTED = 30
+"""Fewest successes before an element that none of them omitted may count as forced."""
 __all__ = ["Finding", "Findings", "Guided", "GuidedConfig", "SearchStep", "guided", "guided_steps"]
 
 
@@ -49,9 +54,9 @@ def guided_steps(store: TrajectoryStore, config: GuidedConfig | None = None) -> 
 class Guided:
     """The guided method over a growing set of trajectories (a `DiscoveryMethod`).
 
-    structure: minimal sequences of an FSM. With it, the method finishes when exactly one answer is consistent.
-    Without it, the method finishes when its sequences are decided, explain every success, and have not changed while
-    the number of trajectories doubled.
+    structure: minimal sequences of an FSM. With it, the method finishes when exactly one answer is consistent; or when
+    all consistent ones have been alike while the number of trajectories doubled. Without it, the method finishes when
+    its sequences are decided, explain every success, and have not changed while the number of trajectories doubled.
     """
 
     def __init__(
@@ -61,11 +66,15 @@ class Guided:
         self.contrast, self.structure = contrast, structure
         self.findings = Findings((), 0, 0)
         self.names: Assignment | None = None
-        """Symbol -> observation id, once the answer is proved."""
+        """Symbol -> observation id, once the method has finished."""
+        self.alike: dict[str, tuple[int, ...]] = {}
+        """Symbol -> the states that it may have, where the answer is one of several that are alike. Else empty."""
         self.finished = False
         self.missing = Missing.one("no success was seen")
         self._since = 0
         """Number of trajectories when the sequences last changed."""
+        self._alike_since: tuple[tuple[KeyPath, ...], int] = ((), 0)
+        """The core that all consistent answers share, and the number of trajectories when it was first seen."""
 
     @property
     def paths(self) -> tuple[KeyPath, ...]:
@@ -75,7 +84,7 @@ class Guided:
     @property
     def proved(self) -> bool:
         """Whether exactly one assignment is consistent with every episode, all labels being exact."""
-        return self.finished and bool(self.structure) and not self.config.noise
+        return self.finished and bool(self.structure) and not self.config.noise and not self.alike
 
     @property
     def key_states(self) -> list[int]:
@@ -97,9 +106,9 @@ class Guided:
     def advance(self, store: TrajectoryStore) -> Missing:
         """Search all trajectories again; what is missing afterwards."""
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
-        self.names = None
+        self.names, self.alike = None, {}
         self.findings = search.findings()
-        self.missing = self._prove(search) if self.structure else self.findings.missing
+        self.missing = self._prove(search, store) if self.structure else self.findings.missing
         if self.paths != before:
             self._since = len(store)
         if not self.missing and not self.structure and len(store) < 2 * self._since:
@@ -107,18 +116,61 @@ class Guided:
         self.finished = not self.missing
         return self.missing
 
-    def _prove(self, search: GuidedSearch) -> Missing:
-        """Take the answer if exactly one is consistent; else, say what is open."""
+    def _prove(self, search: GuidedSearch, store: TrajectoryStore) -> Missing:
+        """Take the answer if exactly one is consistent, or all are alike; else, say what is open."""
         try:
             found = answers(search, self.structure, limit=2)
+            several = alike(search, self.structure) if self._may_be_alike(found, search) else []
         except TooManyTries as error:
             return self.findings.missing or Missing.one(str(error))
-        if not proved(found, self.structure):
+        if proved(found, self.structure):
+            return self._take(found[0], search)
+        if not several:
+            self._alike_since = (), 0
             return self._open(found)
-        judged = tuple(search.judge(found[0].paths))
+        core = tuple(sorted({search.pruned(path) for path in several[0].paths}))
+        if core != self._alike_since[0]:
+            self._alike_since = core, len(store)
+        if len(store) < 2 * self._alike_since[1]:
+            return Missing.one(
+                f"{len(several)} consistent answers differ only in what no episode has omitted; one may until "
+                f"{2 * self._alike_since[1]} trajectories"
+            )
+        self.alike = _states(several)
+        landmarks = LandmarkSearch(store, search)
+        return self._take(max(several, key=lambda answer: _telling(answer, core, landmarks)), search)
+
+    def _may_be_alike(self, found: Sequence[Answer], search: GuidedSearch) -> bool:
+        """Whether there are several answers, and enough successes that could have omitted what they differ in."""
+        return len(found) > 1 and len(search.positives) >= UNTESTED
+
+    def _take(self, answer: Answer, search: GuidedSearch) -> Missing:
+        judged = tuple(search.judge(answer.paths))
         self.findings = replace(self.findings, sequences=judged, unexplained=0, pursued=())
-        self.names = found[0].assignment
+        self.names = answer.assignment
         return Missing()
+
+    def landmarks(self, store: TrajectoryStore) -> tuple[Branch, ...]:
+        """What the successes of each sequence pass, in order (see `landmarks`)."""
+        evidence = GuidedSearch(store, self.config, None)
+        return LandmarkSearch(store, evidence).branches(self.paths)
+
+    @property
+    def verdict(self) -> str:
+        """How sure the answer is, in one sentence."""
+        if not self.finished:
+            return f"open: {self.missing}"
+        if self.alike:
+            told = "; ".join(f"{name} may be any of {len(states)}" for name, states in self.alike.items())
+            return (
+                "unrefuted up to forced landmarks: all consistent assignments agree on what failures can test, and "
+                f"differ only in states that no episode has omitted ({told}); chosen by what changes most there"
+            )
+        if self.proved:
+            return "proved: exactly one assignment of symbols to states is consistent with every episode's outcome"
+        if self.structure:
+            return f"unrefuted: one assignment fits, with up to {self.config.noise:.0%} of the labels flipped"
+        return "unrefuted: no episode contradicts these sequences, and without an FSM nothing can prove them"
 
     def _open(self, found: Sequence[Answer]) -> Missing:
         """Why nothing is proved yet."""
@@ -149,6 +201,8 @@ class Guided:
             "since": self._since,
             "finished": self.finished,
             "names": self.names,
+            "alike": self.alike,
+            "alike_since": self._alike_since,
             "missing": self.missing.to_json(),
         }
 
@@ -156,6 +210,8 @@ class Guided:
         """Restore what `state_dict` returned."""
         findings, self._since, self.finished = state["findings"], state["since"], state["finished"]
         self.names, self.missing = state["names"], Missing.from_json(state["missing"])
+        self.alike = {name: tuple(states) for name, states in state.get("alike", {}).items()}
+        self._alike_since = nested_tuples(state.get("alike_since", ((), 0)))
         self.findings = Findings(
             tuple(
                 Finding(**{**each, **{name: nested_tuples(each[name]) for name in ("path", "necessity", "rivals")}})
@@ -170,3 +226,19 @@ class Guided:
 def _places(answer: Answer) -> str:
     """One placeholder {} for each path of an answer (see `Need`)."""
     return " | ".join(["{}"] * len(answer.paths))
+
+
+def _states(several: Iterable[Answer]) -> dict[str, tuple[int, ...]]:
+    """Symbol -> its states in these answers, for the symbols that have several."""
+    states: dict[str, set[int]] = {}
+    for answer in several:
+        for name, state in answer.assignment.items():
+            states.setdefault(name, set()).add(state)
+    return {name: tuple(sorted(found)) for name, found in sorted(states.items()) if len(found) > 1}
+
+
+def _telling(answer: Answer, core: tuple[KeyPath, ...], landmarks: LandmarkSearch) -> tuple[Any, ...]:
+    """How much the forced elements of an answer say, the least one first."""
+    tested = {key for path in core for key in path}
+    forced = {key for path in answer.paths for key in path} - tested
+    return tuple(sorted(landmarks.telling(key) for key in forced))

@@ -10,14 +10,20 @@ them apart. A sequence is *decided* when it has no rivals and enough successes t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.evidence import Evidence, Indices
+from lstoc_core.discovery.evidence import Evidence, Indices, no_repeat
 from lstoc_core.discovery.method import Missing, Need
-from lstoc_core.trajectories.matching import KeyPath, earliest_match, explained_by, segment_counts, segments
+from lstoc_core.trajectories.matching import (
+    KeyPath,
+    earliest_match,
+    explained_by,
+    latest_match,
+    segment_counts,
+    segments,
+)
 from lstoc_core.trajectories.store import TrajectoryStore
 
 SlotScores = Callable[[TrajectoryStore, TrajectoryStore], NDArray[np.float64]]
@@ -173,7 +179,7 @@ class GuidedSearch(Evidence):
                 if self._refuted(hypothesis):
                     open_.append(hypothesis)
                 elif hypothesis.path:
-                    path = self._improve(self._prune(hypothesis.path), successes)
+                    path = self._improve(self.pruned(hypothesis.path), successes)
                     if len(path) <= self.config.max_length:
                         finished[path] = self.supported(path, successes)
                         self._origins.setdefault(path, hypothesis)
@@ -195,11 +201,15 @@ class GuidedSearch(Evidence):
         """Where the search starts: the states on which successes end; without `prompt`, the empty sequence."""
         if not self.config.prompt:
             return [_Hypothesis((), successes, np.arange(len(self.failures)))]
-        last = self.positives.ids[self.positives.offsets[1:][successes] - 1]
-        ends, counts = np.unique(last, return_counts=True)
+        begin, behind = self.positives.last_steps(successes)
+        counts = segment_counts(self.positives, begin - 1, behind, self.num_ids)
         return [
-            _Hypothesis((int(end),), successes[last == end], np.flatnonzero(earliest_match(self.failures, [end]) >= 0))
-            for end in ends[counts >= self._needed(successes)]
+            _Hypothesis(
+                (end,),
+                successes[latest_match(self.positives, (end,))[successes] >= begin],
+                np.flatnonzero(earliest_match(self.failures, (end,)) >= 0),
+            )
+            for end in np.flatnonzero(counts >= self._needed(successes)).tolist()
         ]
 
     def _insertions(self, hypothesis: _Hypothesis, successes: Indices) -> list[_Hypothesis]:
@@ -227,23 +237,15 @@ class GuidedSearch(Evidence):
         scores = self.contrast(segments(self.positives, *inside), segments(self.failures, *outside))
         return np.nan_to_num(scores, nan=-np.inf)
 
-    def _prune(self, path: KeyPath) -> KeyPath:
-        """Drop elements, front first, whose removal admits no refuter. This removes bottlenecks."""
-        for index in range(len(path) - self.config.prompt):
-            shorter = path[:index] + path[index + 1 :]
-            if _no_repeat(shorter) and not self.admits(shorter):
-                return self._prune(shorter)
-        return path
-
     def _improve(self, path: KeyPath, successes: Indices) -> KeyPath:
         """Exchange single elements while this adds support and admits no refuter."""
         best = self.supported(path, successes)
         for index in range(len(path) - self.config.prompt):
             for state, covered in self._exchanges(path, index, successes, best + 1):
                 other = (*path[:index], state, *path[index + 1 :])
-                if _no_repeat(other) and not self.admits(other):
+                if no_repeat(other) and not self.admits(other):
                     assert covered > best
-                    return self._improve(self._prune(other), successes)
+                    return self._improve(self.pruned(other), successes)
         return path
 
     # -- the set of sequences --------------------------------------------------------------------------------------
@@ -277,7 +279,7 @@ class GuidedSearch(Evidence):
             other
             for index in range(len(path) - self.config.prompt)
             for state, _ in self._exchanges(path, index, successes, enough)
-            if _no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self.admits(other)
+            if no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self.admits(other)
         ]
         return tuple(rivals)
 
@@ -306,7 +308,3 @@ class GuidedSearch(Evidence):
     def _needed(self, successes: Indices) -> int:
         """Fewest of the successes that must support a hypothesis."""
         return max(self.config.min_support, int(np.ceil(self.config.min_share * len(successes))))
-
-
-def _no_repeat(path: KeyPath) -> bool:
-    return all(a != b for a, b in pairwise(path))

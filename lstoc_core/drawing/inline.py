@@ -92,12 +92,7 @@ def _standing(discovery: Discovery, world: World | None) -> str:
     if not discovery.finished:
         told = discovery.missing
         return f"Missing: {told.told(lambda path: _cells(world, path)) if world is not None else told}"
-    if discovery.method == "guided" and discovery.fsm is not None:
-        return (
-            "Proof, for exact labels: exactly one assignment of symbols to states is consistent with every episode's "
-            "outcome"
-        )
-    return ""
+    return discovery.verdict[:1].upper() + discovery.verdict[1:] if discovery.method == "guided" else ""
 
 
 def _cells(world: World, path: Iterable[int]) -> str:

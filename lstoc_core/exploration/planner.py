@@ -37,6 +37,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
+TELLS_NOTHING = 1e-6
+"""Bits below which a plan tells nothing."""
 SEGMENT = 1000
 """Most steps of one call, in all environments together."""
 
@@ -193,8 +195,8 @@ class PlannerExplorer:
             return self._contrast(env, request.follow)
         if begins and self.beliefs is not None:
             self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
-            if len(self.beliefs):
-                return self._plan(env, place, self.beliefs)
+            if len(self.beliefs) and (plan := self._plan(env, place, self.beliefs)) is not None:
+                return plan
         return self._through(env, self.routes.tour(place, self._steps_left(env), 1.0, self._rng))
 
     def _through(self, env: int, waypoints: States) -> Errand:
@@ -231,8 +233,11 @@ class PlannerExplorer:
             ids.append(int(self.map.ids[place]))
         return Errand(tuple(actions), (*ids, -1))
 
-    def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand:
-        """The plan that tells most."""
+    def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand | None:
+        """The plan that tells most; None if several beliefs are left, and no plan tells anything about them.
+
+        Then they agree on all that the map knows. Tours may find what it does not know.
+        """
         config = self.settings
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
         half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
@@ -246,6 +251,8 @@ class PlannerExplorer:
             weights / weights.sum(), self._under_way(env, beliefs.words, beliefs.assignments[judges]), rng=self._rng,
         )  # fmt: skip
         best = search.best()
+        if len(beliefs) > 1 and best.bits < TELLS_NOTHING:
+            return None
         return self._errand(search.routes[0], best.itinerary, best.success)
 
     def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:

@@ -26,7 +26,7 @@ def earliest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.in
     at, alive = begin.copy(), np.ones(len(store), np.bool_)
     for observation_id in path:
         places = np.append(store.occurrences(observation_id), store.size)
-        found = places[np.searchsorted(places[:-1], at, side="right")]
+        found = places[np.searchsorted(places[:-1], store.last_of(at), side="right")]
         alive &= found < end
         at = np.where(alive, found, end - 1)
     return np.where(alive, at, -1)
@@ -41,7 +41,7 @@ def latest_match(store: TrajectoryStore, path: Sequence[int]) -> NDArray[np.int6
     at, alive = end.copy(), np.ones(len(store), np.bool_)
     for observation_id in reversed(path):
         places = np.append(-1, store.occurrences(observation_id))
-        found = places[np.searchsorted(places[1:], at, side="left")]
+        found = places[np.searchsorted(places[1:], store.first_of(at), side="left")]
         alive &= found > begin
         at = np.where(alive, found, begin)
     return np.where(alive, at, -1)

@@ -6,6 +6,9 @@ observation. All episodes lie end to end in one flat array, so every operation h
 One rule holds everywhere: the first element of a trajectory is its *start*, not a visit. Key states are visited
 strictly after the start, so matches begin at index 1. `after` keeps the rule: its trajectories start on the last
 element of the path they are conditioned on.
+
+Several events may happen in one step (`events`). Then the elements of a step stand side by side, *joined*, and a match
+goes on strictly after the step: of two elements of one step, neither comes before the other.
 """
 
 from __future__ import annotations
@@ -38,6 +41,10 @@ class TrajectoryStore:
         self._ids = np.empty(1024, np.int32)
         self._offsets = np.zeros(65, np.int64)
         self._labels = np.empty(64, np.bool_)
+        self._joined: Bools | None = None
+        """Per flat position, whether it belongs to the step of the one before it; None: no two share a step."""
+        self._steps: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, np.int64))
+        """Flat positions at which steps begin, and the size; with the size for which they were computed."""
         self._count = 0
         self._previous = np.empty(0, np.int32)
         self._indexed = 0
@@ -67,8 +74,13 @@ class TrajectoryStore:
             raise ValueError(f"lengths {np.asarray(lengths)} disagree with the listed trajectories' lengths {own}")
         self.append_flat(np.concatenate(parts) if parts else np.empty(0, np.int32), own, labels)
 
-    def append_flat(self, ids: ArrayLike, lengths: ArrayLike, labels: ArrayLike) -> None:
-        """Add trajectories that lie end to end in `ids`. Amortised cost per id is constant."""
+    def append_flat(
+        self, ids: ArrayLike, lengths: ArrayLike, labels: ArrayLike, joined: ArrayLike | None = None
+    ) -> None:
+        """Add trajectories that lie end to end in `ids`. Amortised cost per id is constant.
+
+        joined: whether each element belongs to the step of the one before it; None: no two share a step.
+        """
         ids, lengths, labels = np.asarray(ids), np.asarray(lengths, np.int64), np.asarray(labels, np.bool_)
         if ids.ndim != 1 or lengths.ndim != 1 or labels.shape != lengths.shape:
             raise ValueError(f"one label per trajectory: got {labels.shape} labels for {lengths.shape} lengths")
@@ -85,10 +97,20 @@ class TrajectoryStore:
         self._ids = _grown(self._ids, size, size + len(ids))
         self._labels = _grown(self._labels, count, count + len(lengths))
         self._offsets = _grown(self._offsets, count + 1, count + 1 + len(lengths))
+        if joined is not None and self._joined is None:
+            self._joined = np.zeros(len(self._ids), np.bool_)
+        if self._joined is not None:
+            self._joined = _grown(self._joined, size, size + len(ids))
+            self._joined[size : size + len(ids)] = False if joined is None else joined
         self._ids[size : size + len(ids)] = ids
         self._labels[count : count + len(lengths)] = labels
         self._offsets[count + 1 : count + 1 + len(lengths)] = size + np.cumsum(lengths)
         self._count += len(lengths)
+
+    def extend(self, other: TrajectoryStore, *, label: bool) -> None:
+        """Add all trajectories of another store, with this label."""
+        joined = None if other._joined is None else other._joined[: other.size]
+        self.append_flat(other.ids, other.lengths, np.full(len(other), label), joined)
 
     def _checked(self, ids: Integers) -> int:
         """The largest id; raises if one lies outside the table."""
@@ -168,18 +190,50 @@ class TrajectoryStore:
 
     def cut(self, chosen: Integers, begin: Integers, end: Integers) -> TrajectoryStore:
         """The flat pieces begin <= k < end of the chosen trajectories, as a store of the same table."""
-        return self._derived(self.ids[ranges(begin, end)], end - begin, self.labels[chosen])
+        return self._derived(ranges(begin, end), end - begin, self.labels[chosen])
 
     def keep(self, kept: Bools) -> TrajectoryStore:
         """All trajectories, reduced to the flat positions in the mask; each must keep its start."""
         lengths = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64) if len(self) else self.lengths
-        return self._derived(self.ids[kept], lengths, self.labels)
+        return self._derived(np.flatnonzero(kept), lengths, self.labels)
 
-    def _derived(self, ids: Integers, lengths: Integers, labels: Bools) -> TrajectoryStore:
-        out = TrajectoryStore(self._table_size)
-        out.append_flat(ids, lengths, labels)
+    def _derived(self, positions: Integers, lengths: Integers, labels: Bools) -> TrajectoryStore:
+        """The elements at these flat positions as a store of the same table."""
+        out, joined = TrajectoryStore(self._table_size), None
+        if self._joined is not None:
+            step = self.first_of(positions.astype(np.int64))
+            joined = np.append(False, step[1:] == step[:-1])[: len(step)]
+            joined[np.cumsum(lengths)[:-1]] = False
+        out.append_flat(self.ids[positions], lengths, labels, joined)
         out._largest = self._largest
         return out
+
+    # --- steps: which elements happened together ---
+
+    def first_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Flat position of the first element in the same step; `size` stays."""
+        if self._joined is None:
+            return positions
+        begins = self._step_begins()
+        return begins[np.searchsorted(begins, positions, side="right") - 1]
+
+    def last_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Flat position of the last element in the same step."""
+        if self._joined is None:
+            return positions
+        begins = self._step_begins()
+        return begins[np.searchsorted(begins, positions, side="right")] - 1
+
+    def _step_begins(self) -> NDArray[np.int64]:
+        assert self._joined is not None
+        if self._steps[0] != self.size:
+            self._steps = self.size, np.append(np.flatnonzero(~self._joined[: self.size]), self.size)
+        return self._steps[1]
+
+    def last_steps(self, chosen: Integers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Flat bounds begin <= k < end of the last step of the chosen trajectories."""
+        end = self.offsets[1:][chosen]
+        return self.first_of(end - 1), end
 
     # --- index: kept between calls, extended by what was appended since ---
 

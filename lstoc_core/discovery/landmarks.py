@@ -1,0 +1,123 @@
+"""Landmarks: what every success of a branch passes, in order.
+
+A sequence found by contrast holds only what failures have tested. Where the world itself forces a step (a door opens
+with its key alone), no failure can test it, and the contrast drops it. It is still a subgoal, so it is reported here. A
+landmark is
+
+- *required* if its omission was seen to fail: some failure visits the rest of the sequence in order without it;
+- *forced* if no episode that visits the rest ever omitted it. That cannot be tested, and it is harmless.
+
+What failures pass as often as successes do says nothing, so a forced landmark must be missed by at least one failure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lstoc_core.discovery.evidence import Evidence, Indices, no_repeat
+from lstoc_core.trajectories.matching import KeyPath, contains, earliest_match, explained_by, segment_counts
+from lstoc_core.trajectories.store import TrajectoryStore
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """What every success of a branch passes, and the evidence for it."""
+
+    key: int
+    """Observation id; with `events=`, the event's number."""
+    required: bool
+    """Whether its omission was seen to fail. Else it is forced: no episode ever omitted it."""
+    evidence: int
+    """Required: failures that visit the rest of the sequence in order without it. Forced: successes that pass it."""
+    missed: float
+    """Fraction of the failed episodes that never pass it; NaN if none failed."""
+    change: float
+    """Fraction of what is seen around it that is seen only before or only after its first visit, from 0 to 1. At 1, it
+    is a gate: nothing seen before it is ever seen after it."""
+    name: str = ""
+    observation: NDArray[Any] | None = field(default=None, compare=False, repr=False)
+    """What the agent saw there."""
+
+    def __str__(self) -> str:
+        told = f"required: {self.evidence} failures omit it" if self.required else f"forced: {self.evidence} of "
+        return f"{self.name} ({told if self.required else told + f'{self.evidence} successes pass it'})"
+
+
+Branch = tuple[Landmark, ...]
+"""The landmarks of one satisfying sequence, in order."""
+
+
+class LandmarkSearch:
+    """Landmarks of the satisfying sequences `paths` in all trajectories of a store."""
+
+    def __init__(self, store: TrajectoryStore, evidence: Evidence) -> None:
+        self.store, self.evidence = store, evidence
+        self._missed: dict[int, float] = {}
+        self._change: dict[int, float] = {}
+
+    def branches(self, paths: Sequence[KeyPath]) -> tuple[Branch, ...]:
+        """The landmarks of each sequence."""
+        return tuple(self._branch(path, paths) for path in paths)
+
+    def _branch(self, path: KeyPath, paths: Sequence[KeyPath]) -> Branch:
+        evidence = self.evidence
+        own = contains(evidence.positives, path)
+        alone = own & ~explained_by(evidence.positives, [other for other in paths if other != path])
+        successes = np.flatnonzero(alone if alone.any() else own)
+        refuters = [evidence.refuters(path[:i] + path[i + 1 :]) for i in range(len(path))]
+        chain, tested = path, dict(zip(range(len(path)), refuters, strict=True))
+        for key in self._candidates(path, successes):
+            slot = self._slot(chain, key, successes)
+            if slot is not None:
+                chain = (*chain[:slot], key, *chain[slot:])
+                tested = {index + (index >= slot): count for index, count in tested.items()}
+        return tuple(self._landmark(key, tested.get(index, 0), len(successes)) for index, key in enumerate(chain))
+
+    def _landmark(self, key: int, refuters: int, successes: int) -> Landmark:
+        return Landmark(key, refuters > 0, refuters or successes, self.missed(key), self.change(key))
+
+    def _candidates(self, path: KeyPath, successes: Indices) -> list[int]:
+        """States that all of these successes visit and some failure misses, the most telling first."""
+        evidence = self.evidence
+        enough = len(successes) - evidence.tolerated(len(successes))
+        visited = evidence.visits(evidence.positives, (), (), successes)
+        visited[list(path)] = -1
+        keys = np.flatnonzero(visited >= max(1, enough)).tolist()
+        return sorted((key for key in keys if self.missed(key) != 0), key=self.telling, reverse=True)
+
+    def _slot(self, chain: KeyPath, key: int, successes: Indices) -> int | None:
+        """The first slot of the chain into which the key fits, so that all of these successes contain it; else None."""
+        enough = len(successes) - self.evidence.tolerated(len(successes))
+        for slot in range(len(chain) + (not self.evidence.prompt)):
+            longer = (*chain[:slot], key, *chain[slot:])
+            if no_repeat(longer) and self.evidence.supported(longer, successes) >= max(1, enough):
+                return slot
+        return None
+
+    def telling(self, key: int) -> tuple[float, float, int]:
+        """How much a landmark says: what changes with it, how many failures miss it; the first of equals."""
+        return self.change(key), self.missed(key), -key
+
+    def missed(self, key: int) -> float:
+        """Fraction of the failed episodes that never visit a state; NaN if none failed."""
+        if key not in self._missed:
+            failed = ~self.store.labels
+            visited = contains(self.store, (key,))
+            self._missed[key] = float((~visited[failed]).mean()) if failed.any() else float("nan")
+        return self._missed[key]
+
+    def change(self, key: int) -> float:
+        """Fraction of the states that are visited only before or only after the first visit of this one."""
+        if key not in self._change:
+            store = self.store
+            match = earliest_match(store, (key,))
+            found = np.flatnonzero(match >= 0)
+            first = store.first_of(match[found])
+            before = segment_counts(store, store.offsets[found], first, store.num_ids) > 0
+            behind = segment_counts(store, first - 1, store.offsets[found + 1], store.num_ids) > 0
+            seen = int((before | behind).sum())
+            self._change[key] = 1 - int((before & behind).sum()) / seen if seen else 0.0
+        return self._change[key]
