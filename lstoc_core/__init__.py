@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lstoc_core.result import load as load
     from lstoc_core.scoring import score as score
     from lstoc_core.trajectories import TrajectoryStore as TrajectoryStore
+    from lstoc_core.trajectories.door import InputError as InputError
     from lstoc_core.trajectories.interned import InternedVectorEnv as InternedVectorEnv
     from lstoc_core.trajectories.success import EpisodeEnd as EpisodeEnd
     from lstoc_core.worlds import World as World
@@ -65,6 +66,7 @@ else:
         "result": ("Discovery", "KeyState", "load"),
         "scoring": ("score",),
         "trajectories": ("TrajectoryStore",),
+        "trajectories.door": ("InputError",),
         "trajectories.interned": ("InternedVectorEnv",),
         "trajectories.success": ("EpisodeEnd",),
         "worlds": ("World", "compile_world", "make_vec"),

@@ -12,8 +12,8 @@ task along the discovered sequences.
 import json
 import operator
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
@@ -36,6 +36,7 @@ from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.suggestions import unknown
+from lstoc_core.trajectories.door import InputError
 from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
@@ -75,7 +76,8 @@ def discover(
     success: how an episode's end says whether the task was done. "info": `info["success"]`; "is_success":
     `info["is_success"]`; "reward": the last reward is positive; or a function from an `EpisodeEnd` to True or False.
     "auto": the one of both keys that the info has.
-    max_steps: budget of environment steps for exploration and solve phase together.
+    max_steps: budget of environment steps for exploration and solve phase together. Updates are whole: the last one may
+        go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.
     confirm: more episodes that must agree with the answer before the run stops exploring. None: 0 for a Task, whose
         world meets the assumptions of a proof (`discovery.consistent`); 20 for other environments.
@@ -88,7 +90,8 @@ def discover(
 
     The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
     goes back to exploration. `Discovery.tested` counts those that agreed.
-    Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved.
+    Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved. An
+    observation or label that cannot be used raises an `InputError`, whose `discovery` is the result so far.
     """
     config = config or LSTOCConfig()
     fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
@@ -113,7 +116,9 @@ def discover(
         journal = saved.load(scout, finder) or journal
 
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
+    so_far = partial(_result, name, seed, fsm, config, max_steps, scout, finder, journal)
     with (
+        _collected(so_far),
         Interrupt() as interrupt,
         _bar(max_steps, scout, shown=progress) as bar,
         saved.kept(scout, finder, journal) if saved else nullcontext(),
@@ -142,7 +147,7 @@ def discover(
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
-        result = _result(name, seed, fsm, config, scout, finder, journal, interrupt.requested)
+        result = so_far(interrupt.requested)
         _conclude(bar, result, "proved" if result.proved else "found", done=journal.phase not in wanted)
     return result
 
@@ -202,6 +207,15 @@ def _key(problem: Any, world: IdVectorEnv, fsm: FSM | None, config: LSTOCConfig)
 # --- what is shown and given back -------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _collected(so_far: Callable[[bool], Discovery]) -> Iterator[None]:
+    """A context in which input that cannot be used is reported with what was collected before it."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{error} (what was collected is in this error's `discovery`)", so_far(True)) from error
+
+
 def _bar(max_steps: int, explorer: Explorer, *, shown: bool) -> Any:
     return tqdm(total=max_steps, initial=explorer.env_steps, unit="step", disable=not shown)
 
@@ -232,6 +246,7 @@ def _result(
     seed: int,
     fsm: FSM | None,
     config: LSTOCConfig,
+    max_steps: int,
     explorer: Explorer,
     method: DiscoveryMethod,
     journal: Journal,
@@ -242,7 +257,7 @@ def _result(
         **answer_of(method, fsm, explorer.env.observations, explorer.trajectories),
         method=name,
         seed=seed,
-        missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives),
+        missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives, max_steps),
         tested=journal.tested,
         withdrawn=journal.withdrawn,
         interrupted=interrupted,
@@ -258,11 +273,12 @@ def _result(
     )
 
 
-def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int) -> Missing:
+def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int, max_steps: int) -> Missing:
     """What was seen, and why it does not suffice."""
-    store, steps = explorer.trajectories, explorer.env_steps
+    store, taken = explorer.trajectories, explorer.env_steps
+    steps = f"{taken} steps" if taken <= max_steps else f"{taken} steps (max_steps={max_steps}, and updates are whole)"
     if not len(store):
-        return Missing.one(f"no episode ended within {steps} steps: raise max_steps or shorten the episodes")
+        return Missing.one(f"no episode ended within {steps}: raise max_steps or shorten the episodes")
     positives = int(store.labels.sum())
     needs = method.missing.needs
     if not positives:
@@ -272,4 +288,4 @@ def _shortfall(explorer: Explorer, method: DiscoveryMethod, first_positives: int
         needs = (Need(f"the first discovery waits for {first_positives} successes; raise max_steps"),)
     if positives == len(store):
         needs = (Need("without failures there is nothing to contrast"), *needs)
-    return Missing(needs, seen=f"{positives} successes in {len(store)} trajectories of {steps} steps")
+    return Missing(needs, seen=f"{positives} successes in {len(store)} trajectories of {steps}")

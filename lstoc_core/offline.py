@@ -19,6 +19,7 @@ from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.logic import FSM, parse
 from lstoc_core.result import Discovery, answer_of
 from lstoc_core.run.methods import guided_for
+from lstoc_core.trajectories.door import InputError, booleans, numbers
 from lstoc_core.trajectories.flat import FlatObservations
 from lstoc_core.trajectories.identity import ExactIdentity
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -164,8 +165,15 @@ def _interned(episodes: Sequence[NDArray[Any]], labels: NDArray[np.bool_]) -> tu
             )
     identity, dtype = ExactIdentity(), np.result_type(*{episode.dtype for episode in episodes})
     store = TrajectoryStore()
-    store.append([identity.ids(episode.astype(dtype, copy=False)) for episode in episodes], None, labels)
+    store.append([identity.ids(_numbers(i, episode, dtype)) for i, episode in enumerate(episodes)], None, labels)
     return store, identity.observations
+
+
+def _numbers(index: int, episode: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    try:
+        return numbers(episode, dtype)
+    except InputError as error:
+        raise InputError(f"trajectory {index}: {error}") from None
 
 
 def _of_dataset(dataset: EpisodeDataset, success: Success | None) -> tuple[list[NDArray[Any]], list[bool]]:
@@ -199,10 +207,7 @@ def _booleans(labels: ArrayLike | Iterable[bool], count: int) -> NDArray[np.bool
     given = np.asarray(labels)
     if given.shape != (count,):
         raise ValueError(f"labels of shape {given.shape} for {count} trajectories: give one for each")
-    wrong = given[~np.isin(given, (0, 1))] if given.dtype.kind in "biuf" else given
-    if len(wrong):
-        raise TypeError(f"a label is {wrong[0]!r}: give True or False (1 or 0) for each trajectory")
-    return given.astype(np.bool_)
+    return booleans(given)
 
 
 def _shortfall(store: TrajectoryStore, missing: Missing) -> Missing:

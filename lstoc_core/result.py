@@ -28,6 +28,7 @@ from lstoc_core.policies.predictor import Predictor
 from lstoc_core.run.environments import EnvLike
 from lstoc_core.run.journal import Record
 from lstoc_core.run.rollout import Rollout, rollouts
+from lstoc_core.trajectories.door import InputError
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.success import Success
 
@@ -282,17 +283,26 @@ def vars_of(labeling: Labeling) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> Discovery:
     """Read what `Discovery.save` wrote."""
     try:
-        with zipfile.ZipFile(path) as file:
-            facts = json.loads(file.read("discovery.json"))
-            arrays = dict(np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False))
-            told = facts["policy"]
-            weights = torch.load(io.BytesIO(file.read("weights.pt")), weights_only=True) if told else None
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise ValueError(f"{path} was not written by Discovery.save ({error})") from error
+        return _read_discovery(path)
+    except (InputError, FileNotFoundError):
+        raise
+    except Exception as error:  # whatever a damaged file leads to
+        raise InputError(
+            f"{path} was not written by Discovery.save, or is damaged ({type(error).__name__}: {error}): save it again"
+        ) from error
+
+
+def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
+    with zipfile.ZipFile(path) as file:
+        facts = json.loads(file.read("discovery.json"))
+        arrays = dict(np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False))
+        told = facts["policy"]
+        weights = torch.load(io.BytesIO(file.read("weights.pt")), weights_only=True) if told else None
     if facts["format"] != FORMAT:
-        raise ValueError(f"{path} has format {facts['format']}, this version reads {FORMAT}: use the one that wrote it")
-    store = TrajectoryStore()
-    store.append_flat(arrays["ids"], arrays["lengths"], arrays["labels"])
+        raise InputError(f"{path} has format {facts['format']}, this version reads {FORMAT}: use the one that wrote it")
+    store = TrajectoryStore.from_arrays({**arrays, "num_ids": np.array(0)}, str(path))
+    if max(store.num_ids - 1, *facts["key_ids"], 0) >= len(arrays["observations"]):
+        raise InputError(f"{path} has ids beyond its {len(arrays['observations'])} observations: save it again")
     plain = ("method", "seed", "finished", "interrupted", "num_trajectories", "num_positives", "env_steps")
     return Discovery(
         **{name: facts[name] for name in (*plain, "success_rate", "exploration")},

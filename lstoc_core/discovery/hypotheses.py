@@ -10,6 +10,7 @@ them apart. A sequence is *decided* when it has no rivals and enough successes t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +51,10 @@ class GuidedConfig:
     """Beam width: hypotheses kept after each insertion."""
     slack: int = 3
     """States by which a hypothesis may exceed `max_length` during the search; superfluous ones are pruned later."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, Real) or not 0 <= self.noise < 0.5:
+            raise ValueError(f"noise is {self.noise!r}: give the fraction of flipped labels, from 0 to below 0.5")
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,7 @@ class GuidedSearch(Evidence):
             outside = self.slot(self.failures, path[:slot], path[slot:], hypothesis.refuters)
             covered = segment_counts(self.positives, *inside, self.num_ids)
             admitted = segment_counts(self.failures, *outside, self.num_ids)
-            separation = covered / len(hypothesis.support) - admitted / len(hypothesis.refuters)
+            separation = covered / len(hypothesis.support) - admitted / max(len(hypothesis.refuters), 1)
             allowed = covered >= self._needed(successes)
             allowed[list(path[max(slot - 1, 0) : slot + 1])] = False  # no immediate repeats
             ids = np.flatnonzero(allowed & (separation > 0))

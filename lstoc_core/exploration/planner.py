@@ -211,7 +211,7 @@ class PlannerExplorer:
         path = list(paths[int(self._rng.integers(len(paths)))])
         if len(path) > 1 and self._rng.random() < 0.5:
             path.pop(int(self._rng.integers(len(path))))
-        before = self.routes.tour(self.map.place(env), int(self._rng.integers(1, self.horizon)), 1.0, self._rng)
+        before = self.routes.tour(self.map.place(env), int(self._rng.integers(1, max(self.horizon, 2))), 1.0, self._rng)
         cut = int(self._rng.integers(len(before) + 1))
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
 

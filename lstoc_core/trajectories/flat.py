@@ -15,6 +15,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 from numpy.typing import NDArray
 
+from lstoc_core.trajectories.door import check_members, numbers
+
 AnySpace = spaces.Space[Any]
 MAX_ACTIONS = 4096
 """Most combinations of a MultiDiscrete or MultiBinary action that are listed."""
@@ -38,16 +40,16 @@ class FlatObservations:
     def row(self, observation: Any) -> NDArray[Any]:
         """The array of one observation; the observation itself if it is one already."""
         if isinstance(self.space, spaces.Box):
-            return np.asarray(observation, self.space.dtype)
-        flat = spaces.flatten(self.space, _reduced(self.space, observation))
-        return np.asarray(flat, self.box.dtype)
+            return numbers(observation, self.box.dtype)
+        kept = _reduced(self.space, observation)
+        check_members(self.space, kept)
+        return np.asarray(spaces.flatten(self.space, kept), self.box.dtype)
 
     def rows(self, observations: Any, count: int) -> NDArray[Any]:
         """The arrays of `count` observations that gymnasium has batched."""
         if isinstance(self.space, spaces.Box):
-            return np.asarray(observations, self.space.dtype)
-        batch = iterate(batch_space(self.space, count), _reduced(self.space, observations))
-        return np.stack([np.asarray(spaces.flatten(self.space, one), self.box.dtype) for one in batch])
+            return numbers(observations, self.box.dtype)
+        return np.stack([self.row(one) for one in iterate(batch_space(self.space, count), observations)])
 
     def is_batch(self, observations: Any) -> bool:
         """Whether these are several observations rather than one: told by the dimensions of the first part."""

@@ -21,6 +21,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.trajectories.door import InputError
 from lstoc_core.trajectories.flat import FlatObservations, ListedActions
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
 from lstoc_core.trajectories.same_step import SameStepVectorEnv
@@ -162,9 +163,12 @@ class _Labelled(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation.copy(), reward, terminated, truncated, {"success": label}
 
     def _checked(self, observation: Any) -> NDArray[Any]:
-        array = self._flat.row(observation)
+        try:
+            array = self._flat.row(observation)
+        except InputError as error:
+            raise InputError(f"environment {self._index}: {error}") from None
         if array.shape != self._flat.box.shape:
-            raise ValueError(
+            raise InputError(
                 f"environment {self._index} gave an observation of shape {array.shape}: its observation_space says "
                 f"{self._flat.box.shape}; make them agree"
             )

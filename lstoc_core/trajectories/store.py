@@ -13,12 +13,16 @@ goes on strictly after the step: of two elements of one step, neither comes befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from lstoc_core.trajectories.door import InputError, booleans
 
 Integers = NDArray[np.integer]
 Bools = NDArray[np.bool_]
@@ -81,7 +85,7 @@ class TrajectoryStore:
 
         joined: whether each element belongs to the step of the one before it; None: no two share a step.
         """
-        ids, lengths, labels = np.asarray(ids), np.asarray(lengths, np.int64), np.asarray(labels, np.bool_)
+        ids, lengths, labels = np.asarray(ids), np.asarray(lengths, np.int64), booleans(labels)
         if ids.ndim != 1 or lengths.ndim != 1 or labels.shape != lengths.shape:
             raise ValueError(f"one label per trajectory: got {labels.shape} labels for {lengths.shape} lengths")
         if len(lengths) and lengths.min() < 1:
@@ -280,12 +284,34 @@ class TrajectoryStore:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> TrajectoryStore:
         """Read what `save` wrote."""
-        with np.load(path, allow_pickle=False) as file:
-            missing = {"ids", "lengths", "labels", "num_ids"} - set(file.files)
-            if missing:
-                raise ValueError(f"{path} is not a trajectory file: {', '.join(sorted(missing))} missing")
-            store = cls(int(file["num_ids"]) or None)
-            store.append_flat(file["ids"].astype(np.int32), file["lengths"], file["labels"])
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                parts = {name: file[name] for name in file.files}
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile, zlib.error) as error:
+            raise InputError(f"{path} is not a whole trajectory file ({error}): save it again") from error
+        return cls.from_arrays(parts, str(path))
+
+    @classmethod
+    def from_arrays(cls, parts: Mapping[str, NDArray[Any]], source: str) -> TrajectoryStore:
+        """The store of a file's arrays `ids`, `lengths`, `labels` and `num_ids` (0: None), after checking them.
+
+        source: names the file in errors.
+        """
+        for name, dimensions in {"ids": 1, "lengths": 1, "num_ids": 0}.items():
+            if name not in parts or "labels" not in parts:
+                missing = name if name not in parts else "labels"
+                raise InputError(f"{source} is not a trajectory file: {missing} missing")
+            array = parts[name]
+            if array.dtype.kind not in "iu" or array.ndim != dimensions:
+                kind = f"{array.dtype} of shape {array.shape}"
+                raise InputError(f"{source} holds {name} as {kind}: they must be whole numbers, so save it again")
+        try:
+            store = cls(int(parts["num_ids"]) or None)
+            store.append_flat(parts["ids"], parts["lengths"], parts["labels"])
+        except ValueError as error:
+            raise InputError(f"{source} does not fit together ({error}): save it again") from error
         return store
 
 

@@ -5,13 +5,13 @@ discover(env, success="reward")                            # reward > 0 on the l
 discover(env, success=lambda end: end.info["coins"] == 3)  # a rule of one's own on an `EpisodeEnd`
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from lstoc_core.suggestions import unknown
+from lstoc_core.trajectories.door import InputError, UnlabelledError, boolean
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,16 @@ def check_success(rule: object) -> None:
 def succeeded(rule: Success, end: EpisodeEnd, where: str) -> bool:
     """The label of an episode. where: names the environment or episode in errors."""
     if callable(rule):
-        return _boolean(rule(end), f"the function success= gave for {where}")
+        return boolean(rule(end), f"the function success= gave for {where}")
     if rule == "reward":
+        if math.isnan(end.reward):
+            raise InputError(f"the last reward of {where} is nan: with success='reward' it must be a number")
         return end.reward > 0
     wanted = {"info": ("success",), "is_success": ("is_success",)}.get(rule, ("success", "is_success"))
-    said = {key: _boolean(end.info[key], f"info[{key!r}] of {where} is") for key in wanted if key in end.info}
+    said = {key: boolean(end.info[key], f"info[{key!r}] of {where} is") for key in wanted if key in end.info}
     if not said:
         keys = " and ".join(f"info[{key!r}]" for key in wanted)
-        raise KeyError(f"{where} ended an episode without {keys}: {REMEDY}")
+        raise UnlabelledError(f"{where} ended an episode without {keys}: {REMEDY}")
     if len(set(said.values())) > 1:
-        raise ValueError(f'{where} ended an episode with {said}: choose success="info" or success="is_success"')
+        raise InputError(f'{where} ended an episode with {said}: choose success="info" or success="is_success"')
     return said[wanted[0]] if wanted[0] in said else said[wanted[-1]]
-
-
-def _boolean(value: Any, what: str) -> bool:
-    """True or False, also as the numbers 1 and 0."""
-    array = np.asarray(value)
-    if array.size != 1 or array.dtype.kind not in "biuf" or array.reshape(()) not in (0, 1):
-        raise TypeError(f"{what} {value!r}: a label is True or False (1 or 0)")
-    return bool(array.reshape(()))
