@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lstoc_core.result import Discovery as Discovery
     from lstoc_core.result import KeyState as KeyState
     from lstoc_core.result import load as load
+    from lstoc_core.run.state import AnswersLeft as AnswersLeft
+    from lstoc_core.run.state import RunState as RunState
     from lstoc_core.scoring import score as score
     from lstoc_core.trajectories import TrajectoryStore as TrajectoryStore
     from lstoc_core.trajectories.door import InputError as InputError
@@ -64,6 +66,7 @@ else:
         "policies.ppo": ("PPO", "PPOConfig"),
         "policies.rewards": ("RewardConfig",),
         "result": ("Discovery", "KeyState", "load"),
+        "run.state": ("AnswersLeft", "RunState"),
         "scoring": ("score",),
         "trajectories": ("TrajectoryStore",),
         "trajectories.door": ("InputError",),

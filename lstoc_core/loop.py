@@ -35,18 +35,19 @@ from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, fitting, num_envs
 from lstoc_core.run.interrupt import Interrupt
 from lstoc_core.run.journal import Counts, Journal, Phase, Record
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
+from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.door import InputError
 from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
-__all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "discover"]
+__all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "RunState", "discover"]
 
 
 CONFIRM = 20
 """Episodes that must confirm an answer where the environment is not ours."""
-Callback = Callable[[Record], bool | None]
-"""Called with the record of each update; returning False ends the run."""
+Callback = Callable[[RunState], bool | None]
+"""Called with the state of the run after each update; returning False ends the run."""
 
 
 def discover(
@@ -85,7 +86,8 @@ def discover(
     explorer: "planner" (asks by plans on a map that it learns), "policy" (the paper's GRU policy, trained by PPO),
         "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward"), or a
         function that makes one for a `Setting`. `Discovery.exploration` says which was used, and why.
-    callbacks: called with the record of each update, as kept in `history`; one that returns False ends the run.
+    callbacks: called with the `RunState` after each update: its record, as kept in `history`, the last trajectories,
+        the answers left and the tree. One that returns False ends the run.
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
     The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
@@ -115,6 +117,7 @@ def discover(
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 
+    census = Census(fsm, setting) if fsm is not None else None
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
     so_far = partial(_result, name, seed, fsm, config, max_steps, scout, finder, journal)
     with (
@@ -143,7 +146,8 @@ def discover(
             journal.watch(finder, scout, confirm)
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
-            if False in [callback(record) for callback in callbacks]:
+            state = RunState(record, setting, scout, finder, census)
+            if False in [callback(state) for callback in callbacks]:
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)

@@ -89,6 +89,19 @@ class Beliefs:
             if not self.complete and len(self) < self.config.few:
                 self._draw_all(store)
 
+    def left(self, store: TrajectoryStore) -> Assignments | None:
+        """Those held that are consistent with a store that has grown since the last update. The beliefs do not change.
+
+        None if nothing is held, or the store has states that the beliefs do not know: only an update can tell then.
+        """
+        new = np.arange(self._seen, len(store))
+        known = len(self) and self._seen <= len(store)
+        if not known or not np.isin(store.select(new).ids, self._states).all():
+            return None
+        tolerated = self._tolerated(store)
+        kept, _ = self._consistent(store, new, self.assignments, self.words, True, self.errors, tolerated)
+        return self.assignments[kept]
+
     def _tolerated(self, store: TrajectoryStore) -> int:
         return Evidence(store, prompt=self.prompt, noise=self.noise).tolerated(len(store)) if self.noise else 0
 
