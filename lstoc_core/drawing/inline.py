@@ -12,10 +12,9 @@ from matplotlib.patches import Rectangle
 
 from lstoc_core.drawing.episodes import draw_pictured_tree
 from lstoc_core.drawing.theme import RED
-from lstoc_core.drawing.trees import place
 from lstoc_core.result import Discovery
 from lstoc_core.worlds import World, compile_world
-from lstoc_core.worlds.grid import GridVectorEnv
+from lstoc_core.worlds.grid import GridVectorEnv, place
 from lstoc_core.worlds.tasks import Task
 
 CELL, MAP = 0.17, 2.6

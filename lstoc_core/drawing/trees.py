@@ -28,6 +28,7 @@ from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED, is_live
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.trajectories import TrajectoryStore, earliest_match
 from lstoc_core.worlds import World, compile_world
+from lstoc_core.worlds.grid import place
 from lstoc_core.worlds.tasks import Task
 
 
@@ -35,12 +36,6 @@ def symbols_of(task: Task | str) -> dict[int, str]:
     """The symbol at each observation id that has one; ids of other places are missing."""
     world = compile_world(task)
     return {world.observation_of_symbol(symbol): symbol for symbol in world.task.positions}
-
-
-def place(world: World, observation_id: int) -> tuple[int, int]:
-    """(x, y) of the first position at which an observation is seen."""
-    x, y = world.coordinates[np.flatnonzero(world.observation_id == observation_id)[0]]
-    return int(x), int(y)
 
 
 def spelled(task: Task | str, path: Sequence[int]) -> str:
