@@ -62,7 +62,7 @@ def reproduce(
         results = driver.reproduce(profile, only, {name: _literal(value) for name, value in parameter})
     except driver.UsageError as error:
         raise CommandError(str(error)) from error
-    print("\n" + driver.summary(results))
+    print(f"\n{driver.summary(results)}\n\n{driver.closing(results, profile)}")
     return 0 if all(result.ok for result in results) else 1
 
 

@@ -1,7 +1,5 @@
 """How tasks, machines, trees and discoveries show themselves in notebooks: HTML with the pictures inside."""
 
-import base64
-import io
 from collections.abc import Callable, Iterable
 from html import escape
 
@@ -10,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from lstoc_core.drawing.embedded import image
 from lstoc_core.drawing.episodes import draw_pictured_tree
 from lstoc_core.drawing.theme import RED
 from lstoc_core.result import Discovery
@@ -19,15 +18,6 @@ from lstoc_core.worlds.tasks import Task
 
 CELL, MAP = 0.17, 2.6
 """Inches: side of a cell at least, and longer side of a map at least."""
-
-
-def image(fig: Figure, alt: str) -> str:
-    """A figure as an HTML image that needs no file; the figure is closed. alt: what it shows, in words."""
-    data = io.BytesIO()
-    fig.savefig(data, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
-    plt.close(fig)
-    code = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{escape(alt)}" style="max-width:100%;background:white" src="data:image/png;base64,{code}">'
 
 
 def drawing_html(draw: Callable[[], Axes], alt: str) -> str:
