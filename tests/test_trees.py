@@ -9,7 +9,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import same_color
-from matplotlib.figure import Figure
 from PIL import Image
 
 from lstoc_core.discovery.guided import GuidedConfig, guided, guided_steps
