@@ -62,7 +62,7 @@ def reproduce(
         results = driver.reproduce(profile, only, {name: _literal(value) for name, value in parameter})
     except driver.UsageError as error:
         raise CommandError(str(error)) from error
-    print("\n" + driver.summary(results))
+    print(f"\n{driver.summary(results)}\n\n{driver.closing(results, profile)}")
     return 0 if all(result.ok for result in results) else 1
 
 
@@ -164,6 +164,8 @@ def discover(
     max_steps: int = 1_000_000,
     solve: bool = False,
     save: Path | None = None,
+    gif: Path | None = None,
+    png: Path | None = None,
     checkpoint: Path | None = None,
     progress: bool = True,
 ) -> int:
@@ -181,17 +183,19 @@ def discover(
         max_steps: Environment steps to give up after.
         solve: Go on until the policy completes the task.
         save: Write the result and its history there, as JSON.
+        gif: Write an animation there: an episode that completes the task, and its way through the tree.
+        png: Write a picture of the tree there, with what the agent saw at its key states.
         checkpoint: A directory; the run is saved there every minute, and the same command goes on from it.
         progress: Show a progress bar.
     """
     chosen = _task(task)
-    if save is not None:
-        if save.is_dir():
-            raise CommandError(f"--save {save} is a directory: name a file in it, like {save / 'result.json'}")
-        paths.require_writable(save.parent, "the directory of --save,")
+    for option, file, example in (("save", save, "result.json"), ("gif", gif, "episode.gif"), ("png", png, "tree.png")):
+        if file is not None:
+            _check_file(option, file, example)
     os.environ.update(ONE_THREAD)  # before torch is imported
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
+    from lstoc_core.terminal import Painter, report
 
     try:
         found = run(
@@ -207,37 +211,56 @@ def discover(
     except ValueError as error:  # an argument or a checkpoint that cannot be used; the message names the remedy
         raise CommandError(str(error)) from error
     marks = score(found, chosen)
-    names = dict(found.labeling.mapping) if found.labeling else {}
-    print(f"{chosen.name}: {chosen.formula}")
-    for number, sequence in enumerate(found.sequences, 1):
-        print(f"  sequence {number}: {_arrow(sequence)}   {_arrow(names.get(key, '?') for key in sequence)}")
-    if not found.finished:
-        print(f"  not finished: {found.missing}")
-    elif found.proved:
-        print("  proved: exactly one assignment of symbols to states is consistent with every episode's outcome")
-    counts = f"{found.num_trajectories:,} trajectories, {found.num_positives:,} of them successful"
-    print(f"  {counts}; {found.env_steps:,} steps")
-    print(f"  explored by {found.exploration}")
-    if solve and found.finished:
-        print(f"  success rate of the policy {found.success_rate:.0%}")
-    print(f"  exact: {marks.exact}; key states found: {marks.found:.0%}; names correct: {marks.labels_correct}")
+    print(report(found, chosen, marks, Painter.of(sys.stdout)))
     if save is not None:
-        result = {
-            "task": chosen.name,
-            "formula": str(chosen.formula),
-            "sequences": found.sequences,
-            "names": names,
-            "observations": {key.index: key.observation_id for key in found.key_states},
-            "score": asdict(marks),
-            "missing": str(found.missing),
-            **{name: getattr(found, name) for name in _SAVED},
-        }
-        save.write_text(json.dumps(_plain(result), indent=1, allow_nan=False) + "\n")
+        save.write_text(json.dumps(_plain(_result(found, chosen, marks)), indent=1, allow_nan=False) + "\n")
         print(f"  saved to {save}")
+    if png is not None and found.sequences:
+        _save_drawing(found, png)
+        print(f"  the tree is drawn in {png}")
+    if gif is not None and found.num_positives:
+        found.animate(gif)
+        print(f"  an episode is shown in {gif}")
+    for option, file, have in (("png", png, found.sequences), ("gif", gif, found.num_positives)):
+        if file is not None and not have:
+            print(f"  --{option}: nothing to draw, for no {'success' if option == 'gif' else 'sequence'} was seen")
     if found.interrupted:
         print("  interrupted" + (f"; the same command goes on from {checkpoint}" if checkpoint else ""))
         return 130
     return 0 if marks.exact else 1
+
+
+def _check_file(option: str, file: Path, example: str) -> None:
+    """CommandError or NotWritable, with the remedy, if a file that an option names cannot be written."""
+    if file.is_dir():
+        raise CommandError(f"--{option} {file} is a directory: name a file in it, like {file / example}")
+    suffix = Path(example).suffix
+    if option != "save" and file.suffix != suffix:
+        raise CommandError(f"--{option} {file}: give a file name that ends with {suffix}")
+    paths.require_writable(file.parent, f"the directory of --{option},")
+
+
+def _save_drawing(found: Any, file: Path) -> None:
+    """Write what `Discovery.draw` draws."""
+    import matplotlib.pyplot as plt
+
+    figure = found.draw().figure
+    figure.savefig(file, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+
+
+def _result(found: Any, task: Any, marks: Any) -> dict[str, Any]:
+    """What `--save` writes."""
+    return {
+        "task": task.name,
+        "formula": str(task.formula),
+        "sequences": found.sequences,
+        "names": dict(found.labeling.mapping) if found.labeling else {},
+        "observations": {key.index: key.observation_id for key in found.key_states},
+        "score": asdict(marks),
+        "missing": str(found.missing),
+        **{name: getattr(found, name) for name in _SAVED},
+    }
 
 
 _SAVED = (
@@ -268,7 +291,8 @@ def label(sequences: Positional[tuple[str, ...]], formula: str) -> int:
         if min(sequence) < 0:
             raise CommandError(f"key state {min(sequence)} is negative: key states are numbered from 0")
         if any(one == two for one, two in pairwise(sequence)):
-            raise CommandError(f"the sequence {_arrow(sequence)} visits a key state twice in a row: write it once")
+            shown = " → ".join(map(str, sequence))
+            raise CommandError(f"the sequence {shown} visits a key state twice in a row: write it once")
     try:
         fsm = parse(formula).fsm()
     except FormulaError as error:
@@ -326,13 +350,13 @@ def tasks(measure: bool = False, episodes: int = 20_000, seed: int = 0) -> int:
         from lstoc_core.study.facts import task_table
 
         task_table(episodes=episodes, seed=seed).to_csv(file, index=False)
-    line = "{:18} {:8} {:16} {:>7} {:>8} {:>11}"
+    line = "{:18} {:8} {:16} {:>7} {:>8} {:>12}"
     print(line.format("task", "domain", "formula", "horizon", "shortest", "random walk"), flush=True)
     from lstoc_core.worlds.tasks import TASKS
 
     rates = _random_walks(file)
     for task in TASKS.values():
-        rate = f"{rates[task.name]:.2%}" if task.name in rates else "-"
+        rate = _percentage(*rates[task.name]) if task.name in rates else "-"
         formula, shortest = str(task.formula), task.shortest_solution
         print(line.format(task.name, task.domain, formula, task.horizon, shortest, rate), flush=True)
     return 0
@@ -369,12 +393,17 @@ def _task(name: str) -> Any:
         raise CommandError(str(error)) from error
 
 
-def _random_walks(file: Path) -> dict[str, float]:
-    """Task -> measured success rate of a random walk; empty where nothing was measured (outside a checkout)."""
+def _random_walks(file: Path) -> dict[str, tuple[int, int]]:
+    """Task -> successes and episodes of a random walk; empty where nothing was measured (outside a checkout)."""
     if not file.is_file():
         return {}
     with file.open(newline="") as lines:
-        return {row["task"]: int(row["random_successes"]) / int(row["episodes"]) for row in csv.DictReader(lines)}
+        return {row["task"]: (int(row["random_successes"]), int(row["episodes"])) for row in csv.DictReader(lines)}
+
+
+def _percentage(part: int, whole: int) -> str:
+    """A share in percent; none at all is said in full, for 0.00% may be a rounded number."""
+    return f"{part / whole:.2%}" if part else f"0 of {whole:,}"
 
 
 def _literal(text: str) -> Any:
@@ -393,7 +422,3 @@ def _plain(value: Any) -> Any:
         return [_plain(inner) for inner in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _arrow(parts: Any) -> str:
-    return " → ".join(map(str, parts))

@@ -22,11 +22,11 @@ from typing import Any
 from tqdm import tqdm
 
 from lstoc_core import paths
-from lstoc_core.drawing.gallery import Item, read_paper_map, record_origin, write_gallery
+from lstoc_core.drawing.gallery import Item, Notebook, read_paper_map, record_origin, write_gallery
 from lstoc_core.study import experiments
 from lstoc_core.study.cache import SAVED, RunsFailed
 from lstoc_core.study.executors import ONE_THREAD, ExecutorError, cluster_address, processes
-from lstoc_core.study.provenance import commit
+from lstoc_core.study.provenance import commit, sha256
 from lstoc_core.suggestions import unknown
 
 PROFILES = ("smoke", "quick", "paper", "saved")
@@ -51,6 +51,8 @@ class Result:
     promised: int
     status: str
     error: str = ""
+    changed: tuple[str, ...] = ()
+    """Files of figures that are not, byte for byte, what they were before."""
 
     @property
     def ok(self) -> bool:
@@ -82,7 +84,7 @@ def reproduce(
         declared_experiments(notebook)
 
     build = paths.BUILD / profile
-    figures = build / "figures" if profile == "smoke" else paths.figures()
+    figures = figures_of(profile)
     for directory in (build / "notebooks", figures):
         paths.require_writable(directory, "the directory")
     results = []
@@ -110,6 +112,11 @@ def reproduce(
     write_gallery(figures, items)
     _write_summary(build / "summary.csv", results)
     return results
+
+
+def figures_of(profile: str) -> Path:
+    """Directory of the figures that a profile draws."""
+    return paths.BUILD / profile / "figures" if profile == "smoke" else paths.figures()
 
 
 def compute_runs(notebooks: Sequence[Path], profile: str) -> None:
@@ -226,11 +233,11 @@ def run_notebook(
     promised: Sequence[Item],
     kernels: Kernels | None = None,
 ) -> tuple[Result, list[str]]:
-    """Run one notebook; the result, and the files of the promised figures that it wrote anew."""
+    """Run one notebook; the result, and the files of figures that it wrote anew, promised or not."""
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
-    before = {file: _changed(figures / file) for item in promised for file in item.files}
+    before, content = _states(notebook, figures, promised)
     start = time.perf_counter()
     error = ""
     try:
@@ -250,12 +257,14 @@ def run_notebook(
     except Exception as failure:  # a kernel that died, say: one notebook must not keep the others from running
         error = f"{type(failure).__name__}: {failure}"
     seconds = time.perf_counter() - start
-    made = [file for file, old in before.items() if _changed(figures / file) not in (None, old)]
-    missing = [file for file in before if file not in made]
+    now, new_content = _states(notebook, figures, promised)
+    made = [file for file, time in now.items() if time not in (None, before.get(file))]
+    missing = [file for item in promised for file in item.files if file not in made]
+    changed = tuple(file for file in made if new_content[file] != content.get(file))
     drawn = sum(set(item.files) <= set(made) for item in promised)
     status = "failed" if error else "figures missing" if missing else "ok"
     error = error or ("not drawn: " + ", ".join(missing) if missing else "")
-    return Result(notebook.stem, round(seconds, 1), drawn, len(promised), status, error), made
+    return Result(notebook.stem, round(seconds, 1), drawn, len(promised), status, error, changed), made
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -269,15 +278,28 @@ def summary(results: Sequence[Result]) -> str:
     return "\n".join([*lines, *failures])
 
 
+def closing(results: Sequence[Result], profile: str) -> str:
+    """Which figures changed, and where all of them are shown."""
+    changed = sorted({Path(file).stem for result in results for file in result.changed})
+    told = f"{len(changed)} figures changed: {', '.join(changed)}" if changed else "no figure changed"
+    return f"{told}\ngallery: {figures_of(profile) / 'index.html'}"
+
+
 def _write_summary(file: Path, results: Sequence[Result]) -> None:
     with file.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, list(asdict(results[0])))
         writer.writeheader()
-        writer.writerows(asdict(result) for result in results)
+        writer.writerows(asdict(result) | {"changed": " ".join(result.changed)} for result in results)
 
 
-def _changed(file: Path) -> int | None:
-    return file.stat().st_mtime_ns if file.exists() else None
+def _states(notebook: Path, figures: Path, promised: Sequence[Item]) -> tuple[dict[str, int | None], dict[str, str]]:
+    """Of each file that the notebook is to make or makes: when it was written, None if never, and its checksum."""
+    home = Notebook(notebook)
+    names = [file for item in promised for file in item.files]
+    names += [file.name for file in sorted(figures.iterdir()) if file.name not in names and home.drew(file)]
+    files = {name: figures / name for name in names}
+    times = {name: file.stat().st_mtime_ns if file.exists() else None for name, file in files.items()}
+    return times, {name: sha256(file.read_bytes()) for name, file in files.items() if file.exists()}
 
 
 @contextlib.contextmanager

@@ -277,7 +277,7 @@ def shortened(text: str, most: int = 200) -> str:
 
 def vars_of(labeling: Labeling) -> dict[str, Any]:
     """The fields of a labeling but its mappings."""
-    return {name: getattr(labeling, name) for name in ("keys", "symbols", "complete", "unlearnable")}
+    return {name: getattr(labeling, name) for name in ("keys", "symbols", "complete", "unlearnable", "learned")}
 
 
 def load(path: str | os.PathLike[str]) -> Discovery:

@@ -85,6 +85,8 @@ def test_help_needs_nothing_heavy():
         (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
         (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
         (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
+        (["discover", "letter-1", "--gif", "film.mov"], "--gif film.mov: give a file name that ends with .gif"),
+        (["discover", "letter-1", "--png", "/"], "--png / is a directory: name a file in it, like /tree.png"),
         (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
         (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
         (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
@@ -168,6 +170,13 @@ def test_label_prints_the_names(capsys):
     assert "unique" in out
 
 
+def test_label_advises_a_task_that_is_new(capsys):
+    code, out, _ = run(capsys, "label", "0 1 2", "--formula", "a;b")
+    assert (code, "learn one more task: b;a" in out) == (0, True)
+    code, out, _ = run(capsys, "label", "0 1", "--formula", "a")
+    assert (code, "name key state" in out, "learn" in out) == (0, True, False)
+
+
 def test_label_says_which_sequence_fits_nothing(capsys):
     code, _, err = run(capsys, "label", "0 1", "1 0", "--formula", "a;b")
     assert code == 1
@@ -178,6 +187,7 @@ def test_label_says_which_sequence_fits_nothing(capsys):
 def test_tasks_prints_what_was_measured(capsys):
     code, out, _ = run(capsys, "tasks")
     assert code == 0
+    assert next(line for line in out.splitlines() if line.startswith("office-1")).endswith("0 of 20,000")
     first = next(line.split() for line in out.splitlines() if line.startswith("letter-1"))
     assert first == ["letter-1", "letter", "a;b;c", "200", "14", "13.00%"]
 
@@ -205,8 +215,22 @@ def test_tasks_measures_again(capsys, tmp_path, monkeypatch):
 
 def test_discover_prints_and_saves_what_it_found(capsys, tmp_path):
     """The real thing on the smallest task; exit code and score must agree."""
-    file = tmp_path / "deep" / "result.json"
-    code, out, _ = run(capsys, "discover", "letter-1", "--max-steps", "200000", "--no-progress", "--save", str(file))
+    file, film, picture = (tmp_path / "deep" / name for name in ("result.json", "episode.gif", "tree.png"))
+    arguments = [
+        "--max-steps",
+        "200000",
+        "--no-progress",
+        "--save",
+        str(file),
+        "--gif",
+        str(film),
+        "--png",
+        str(picture),
+    ]
+    code, out, _ = run(capsys, "discover", "letter-1", *arguments)
+    assert film.read_bytes()[:6] == b"GIF89a"
+    assert picture.read_bytes()[1:4] == b"PNG"
+    assert "\x1b" not in out, "no colours where nobody sees them"
     result = json.loads(file.read_text())
     assert code == (0 if result["score"]["exact"] else 1)
     assert f"exact: {result['score']['exact']}" in out
@@ -217,12 +241,24 @@ def test_discover_prints_and_saves_what_it_found(capsys, tmp_path):
         assert [[result["names"][str(key)] for key in sequence] for sequence in result["sequences"]] == [
             ["a", "b", "c"]
         ]
+        assert "  start ─── a ─── b ─── c ✓\n" in out
+        assert out.splitlines()[3] == "   · · ·[a]· · · · · ·", "row 1 of the map"
 
 
 def test_discover_that_runs_out_of_steps_ends_with_1(capsys):
     code, out, _ = run(capsys, "discover", "office-1", "--max-steps", "5000", "--no-progress")
     assert code == 1
     assert "not finished" in out
+
+
+def test_discover_says_that_there_is_nothing_to_draw(capsys, tmp_path):
+    files = [tmp_path / name for name in ("episode.gif", "tree.png")]
+    arguments = ["--max-steps", "500", "--no-progress", "--gif", str(files[0]), "--png", str(files[1])]
+    code, out, _ = run(capsys, "discover", "office-1", *arguments)
+    assert code == 1
+    assert "--gif: nothing to draw, for no success was seen" in out
+    assert "--png: nothing to draw, for no sequence was seen" in out
+    assert not any(file.exists() for file in files)
 
 
 def test_bench_runs_the_named_file_and_reports_failure(capfd, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import ast
 import csv
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def test_one_good_one_broken_one_forgetful(tmp_path):
     """The whole command, once: what works is drawn, what does not is named, and nothing stops the others."""
     write("00_good", DRAW.format(files=["first.pdf", "first.png"]), "assert os.environ['OMP_NUM_THREADS'] == '1'")
     write("01_broken", "x = 1", "def f():\n    raise RuntimeError('the reason')\nf()", "print('never')")
-    write("02_forgetful", DRAW.format(files=["third.csv"]))
+    write("02_forgetful", DRAW.format(files=["third.csv", "film.gif"]))
     figures = tmp_path / "figures"
     figures.mkdir()
     (figures / "third.png").write_text("old")
@@ -83,6 +84,9 @@ def test_one_good_one_broken_one_forgetful(tmp_path):
     text = driver.summary(results)
     assert "01_broken: failed: cell [4]" in text
     assert "02_forgetful: figures missing: not drawn: third.png" in text
+    assert (
+        driver.closing(results, "quick") == f"3 figures changed: film, first, third\ngallery: {figures / 'index.html'}"
+    )
 
     build = paths.BUILD / "quick"
     assert sorted(path.name for path in (build / "notebooks").iterdir()) == [
@@ -93,23 +97,27 @@ def test_one_good_one_broken_one_forgetful(tmp_path):
     with (build / "summary.csv").open() as file:
         assert [row["status"] for row in csv.DictReader(file)] == ["ok", "failed", "figures missing"]
     record = json.loads((figures / "provenance.json").read_text())
-    assert set(record) == {"first.pdf", "first.png", "third.csv"}
+    assert set(record) == {"first.pdf", "first.png", "third.csv", "film.gif"}
     assert record["first.png"]["notebook"] == "00_good"
     assert record["first.png"]["profile"] == "quick"
     check_gallery(figures)
+    again = driver.reproduce("quick", only=["good"], parameters={"seed": 7})
+    assert driver.closing(again, "quick").startswith("no figure changed\n"), "drawn anew, but the same"
 
 
 def check_gallery(figures):
     """Every item is on the page, every link and picture exists, and the text is valid."""
     page = (figures / "index.html").read_text()
-    seen = {"links": set(), "sections": set(), "open": []}
+    seen = {"links": set(), "sections": set(), "open": [], "alts": []}
 
     class Reader(HTMLParser):
         def handle_starttag(self, tag, attributes):
             values = dict(attributes)
             seen["links"] |= {values[name] for name in ("href", "src") if name in values}
             seen["sections"] |= {values["id"]} if tag == "section" else set()
-            if tag not in ("meta", "img"):
+            if tag == "img":
+                seen["alts"].append(values.get("alt"))
+            if tag not in ("meta", "img", "input", "source"):
                 seen["open"].append(tag)
 
         def handle_endtag(self, tag):
@@ -117,12 +125,50 @@ def check_gallery(figures):
 
     Reader().feed(page)
     assert seen["open"] == []
-    assert seen["sections"] == {"first", "thinking", "second", "third", "later"}
-    assert seen["links"] == {"first.pdf", "first.png", "third.png", "third.csv"}
+    assert seen["sections"] == {"first", "thinking", "second", "third", "later", "film"}
+    notebooks = {f"../notebooks/{name}.ipynb" for name in ("00_good", "01_broken", "02_forgetful")}
+    assert seen["links"] == {"first.pdf", "first.png", "third.png", "third.csv", "film.gif", *notebooks}
     assert all((figures / link).exists() for link in seen["links"])
     assert "A &amp; B &lt; C" in page
     assert page.count("not drawn yet") == 2
-    assert "profile quick" in page
+    assert "<dd>quick · " in page
+    assert all(seen["alts"]), "every picture has a text in its place"
+
+
+def test_a_figure_that_no_map_names_is_shown_with_its_notebook(tmp_path):
+    """Found by its name in the code; a still of the same name takes the film's place for who wants no motion."""
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    for name in ("film.gif", "film.png", "lonely.png", "first.png", "first.gif"):
+        (figures / name).touch()
+    write("01_broken", "save_film(frames, 'film')")
+    items = gallery.read_paper_map(tmp_path / "paper_map.md")
+    found = {
+        item.name: item
+        for item in gallery.all_items(figures, items, [gallery.Notebook(paths.NOTEBOOKS / "01_broken.ipynb")])
+    }
+    assert (found["film"].notebook, found["film"].caption) == ("01_broken", "Film: A title")
+    assert found["film"].files == ("film.gif", "film.png")
+    assert (found["lonely"].notebook, found["lonely"].kind) == ("", gallery.FURTHER)
+    assert found["first"].files == ("first.pdf", "first.png", "first.gif"), "a film of a figure of the paper"
+    page = gallery.write_gallery(figures, items).read_text()
+    assert '<source media="(prefers-reduced-motion: reduce)" srcset="film.png"><img src="film.gif"' in page
+
+
+def test_the_gallery_tells_the_claims_of_the_committed_runs(tmp_path):
+    """The real map and claims: a figure that shows a claim has it on its card, with verdict, number, runs and seeds."""
+    (tmp_path / "generalization.png").touch()
+    page = gallery.write_gallery(tmp_path, gallery.read_paper_map()).read_text()
+    card = re.search('<section id="generalization".*?</section>', page, re.DOTALL)[0]
+    (claim,) = (claim for claim in gallery.read_claims() if claim.figure == "generalization")
+    assert claim.text in card
+    assert f">{claim.verdict}</span> {claim.number}" in card
+    assert "run generalization -P paper --save" in card
+    assert "0 to 2 (committed runs" in card
+
+
+def test_every_figure_of_a_claim_is_in_the_map():
+    assert {claim.figure for claim in gallery.read_claims()} <= {item.name for item in gallery.read_paper_map()}
 
 
 def test_runs_come_first_all_in_one_go(monkeypatch, capsys):

@@ -1,7 +1,5 @@
 """How tasks, machines, trees and discoveries show themselves in notebooks: HTML with the pictures inside."""
 
-import base64
-import io
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
@@ -12,13 +10,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from lstoc_core.drawing.embedded import image
 from lstoc_core.drawing.episodes import draw_pictured_tree
 from lstoc_core.drawing.theme import RED
-from lstoc_core.drawing.trees import place
 from lstoc_core.result import Discovery
 from lstoc_core.worlds import World, compile_world
-from lstoc_core.worlds.grid import GridVectorEnv
+from lstoc_core.worlds.grid import GridVectorEnv, place
 from lstoc_core.worlds.tasks import Task
+
 
 @dataclass(frozen=True)
 class Folded:
@@ -36,15 +35,6 @@ class Folded:
 
 CELL, MAP = 0.17, 2.6
 """Inches: side of a cell at least, and longer side of a map at least."""
-
-
-def image(fig: Figure, alt: str) -> str:
-    """A figure as an HTML image that needs no file; the figure is closed. alt: what it shows, in words."""
-    data = io.BytesIO()
-    fig.savefig(data, format="png", dpi=110, bbox_inches="tight", metadata={"Software": None})
-    plt.close(fig)
-    code = base64.b64encode(data.getvalue()).decode()
-    return f'<img alt="{escape(alt)}" style="max-width:100%;background:white" src="data:image/png;base64,{code}">'
 
 
 def drawing_html(draw: Callable[[], Axes], alt: str) -> str:

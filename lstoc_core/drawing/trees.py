@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,25 +22,24 @@ from lstoc_core.discovery.hypotheses import SearchStep
 from lstoc_core.discovery.method import Missing
 from lstoc_core.discovery.published.forward import Attempt
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
+from lstoc_core.drawing.embedded import slider
 from lstoc_core.drawing.graphs import draw_tree, same_scale
 from lstoc_core.drawing.maps import draw_grid
-from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED, is_live
+from lstoc_core.drawing.theme import BLUE, INK, MUTED, ORANGE, RED
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.trajectories import TrajectoryStore, earliest_match
 from lstoc_core.worlds import World, compile_world
+from lstoc_core.worlds.grid import place
 from lstoc_core.worlds.tasks import Task
+
+if TYPE_CHECKING:
+    from IPython.display import HTML
 
 
 def symbols_of(task: Task | str) -> dict[int, str]:
     """The symbol at each observation id that has one; ids of other places are missing."""
     world = compile_world(task)
     return {world.observation_of_symbol(symbol): symbol for symbol in world.task.positions}
-
-
-def place(world: World, observation_id: int) -> tuple[int, int]:
-    """(x, y) of the first position at which an observation is seen."""
-    x, y = world.coordinates[np.flatnonzero(world.observation_id == observation_id)[0]]
-    return int(x), int(y)
 
 
 def spelled(task: Task | str, path: Sequence[int]) -> str:
@@ -103,25 +102,23 @@ def growth_figure(
     return fig
 
 
-def replay(tree: SubgoalTree, names: Sequence[str]) -> Any:
-    """A slider over the growth of the tree in a live notebook; where nobody can move it, all moments side by side."""
-    if not is_live():
-        fig = growth_figure(tree, names)
-        plt.close(fig)  # shown once, as the value of the cell
-        return fig
-    import ipywidgets
+def replay(tree: SubgoalTree, names: Sequence[str]) -> "HTML":
+    """A slider over the growth of the tree. It needs no kernel: all moments are in the page."""
+    from IPython.display import HTML
 
     at = moments(tree)
-
-    def show(moment: int) -> None:
-        ax = plt.figure(figsize=(4.2, 2.3)).add_subplot()
-        draw_moment(ax, tree, at[moment], names)
+    axes = [plt.subplots(figsize=(5.2, 2.6))[1] for _ in at]
+    for ax, events in zip(axes, at, strict=True):
+        draw_moment(ax, tree, events, names)
+    same_scale(axes)
+    frames = []
+    for ax, events in zip(axes, at, strict=True):
         ax.set_ylim(top=ax.get_ylim()[1] + 0.4)
-        _caption(ax, describe(tree, at[moment]))
-        plt.show()
-
-    slider = ipywidgets.IntSlider(value=len(at) - 1, min=0, max=len(at) - 1, description="moment")
-    return ipywidgets.VBox([slider, ipywidgets.interactive_output(show, {"moment": slider})])
+        _caption(ax, describe(tree, events))
+        known = ", ".join(names[key] for key in sorted({key for key in tree.replay(events).keys if key >= 0}))
+        alt = f"subgoal tree, {describe(tree, events).replace('$', '')}; key states so far: {known or 'none'}"
+        frames.append((ax.figure.get_figure(root=True), alt))
+    return HTML(slider(frames, "moment"))
 
 
 # --- a trajectory conditioned on a working node -----------------------------------------------------------------------

@@ -58,6 +58,8 @@ class Labeling:
     """False if there are more mappings than the limit; then `alternatives` holds only some."""
     unlearnable: tuple[str, ...] = ()
     """Symbols of the FSM on which no outcome depends: no data can place them, so they are left out."""
+    learned: tuple[tuple[str, ...], ...] = ()
+    """Tasks of a single sequence that were given: to learn one of them again would decide nothing."""
 
     @property
     def unique(self) -> bool:
@@ -110,16 +112,19 @@ class Labeling:
     def formula(self) -> str | None:
         """A shortest formula whose task, once learned too, makes the labeling unique whichever mapping is true.
 
-        Use it as `label(…, also=[(its sequences, its FSM)])`. It is a sequence of symbols and fixes exactly their key
-        states. Fewer symbols do not suffice: two mappings that agree on all symbols of a formula look the same to it.
-        "" if nothing is left to decide. None if not all mappings are known, or no sequence decides (only many=True).
+        Use it as `label(…, also=[(its sequences, its FSM)])`. It is a sequence of symbols, none that was `learned`, and
+        fixes exactly their key states. Fewer symbols do not suffice: two mappings that agree on all symbols of a
+        formula look the same to it. "" if nothing is left to decide. None if not all mappings are known, or no new
+        sequence decides.
         """
         carriers = [[frozenset(k for k in n if n[k] == s) for s in self.symbols] for n in self.mappings]
         for size in range(len(self.symbols) + 1) if self.complete else ():
             for taught in combinations(range(len(self.symbols)), size):
                 shown = {tuple(of_symbol[i] for i in taught) for of_symbol in carriers}
                 if len(shown) == len(carriers) and not any(_within(a, b) for a, b in permutations(shown, 2)):
-                    return ";".join(self.symbols[i] for i in taught)
+                    orders = permutations(self.symbols[i] for i in taught)
+                    if (word := next((order for order in orders if order not in self.learned), None)) is not None:
+                        return ";".join(word)
         return None
 
     def __repr__(self) -> str:
@@ -216,7 +221,8 @@ def label(
         first = evidence.first_mapping()
         found = [first, *(names for names in found if names != first)]
     others = tuple(found[1:max_solutions])
-    return Labeling(found[0], others, keys, symbols, complete, tuple(sorted(unlearnable)))
+    learned = _single_sequences(machine for _, machine in tasks)
+    return Labeling(found[0], others, keys, symbols, complete, tuple(sorted(unlearnable)), learned)
 
 
 def certify(sequences: Iterable[Sequence[int]], fsm: FSM, mapping: Names, *, max_solutions: int = 100) -> Labeling:
@@ -236,7 +242,8 @@ def certify(sequences: Iterable[Sequence[int]], fsm: FSM, mapping: Names, *, max
         ({key: renaming[mapping[key]] for key in keys} for renaming in renamings),
         key=lambda names: tuple(symbols.index(names[key]) for key in keys),
     )
-    return Labeling(mappings[0], tuple(mappings[1:]), keys, symbols, unlearnable=fsm.unlearnable)
+    learned = _single_sequences([fsm])
+    return Labeling(mappings[0], tuple(mappings[1:]), keys, symbols, unlearnable=fsm.unlearnable, learned=learned)
 
 
 def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
@@ -248,7 +255,8 @@ def predict(fsm: FSM, *, max_solutions: int = 1000) -> Labeling:
     symbols = tuple(symbol for symbol in fsm.symbols if symbol not in fsm.unlearnable)
     renamings = fsm.automorphisms(max_solutions)
     mappings = [{i: renaming[symbol] for i, symbol in enumerate(symbols)} for renaming in renamings]
-    return Labeling(mappings[0], tuple(mappings[1:]), tuple(range(len(symbols))), symbols, unlearnable=fsm.unlearnable)
+    keys, learned = tuple(range(len(symbols))), _single_sequences([fsm])
+    return Labeling(mappings[0], tuple(mappings[1:]), keys, symbols, unlearnable=fsm.unlearnable, learned=learned)
 
 
 def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[KeySequence, ...]:
@@ -268,6 +276,11 @@ def rejected_words(store: TrajectoryStore, key_ids: Sequence[int]) -> tuple[KeyS
             word = word[word >= 0]
             words.add(tuple(word[np.flatnonzero(np.diff(word, prepend=-1))].tolist()))
     return tuple(sorted(words - {()}))
+
+
+def _single_sequences(machines: Iterable[FSM]) -> tuple[tuple[str, ...], ...]:
+    """The sequences of those machines that have just one, sorted."""
+    return tuple(sorted({words[0] for machine in machines if len(words := machine.minimal_sequences()) == 1}))
 
 
 def _within(one: Sequence[frozenset[int]], other: Sequence[frozenset[int]]) -> bool:

@@ -16,7 +16,7 @@ from lstoc_core import paths
 
 PACKAGE = __name__.partition(".")[0]
 PRESENTATION = (
-    "__main__", "cli", "paths", "reproduce", "suggestions", "drawing", "study.cache", "study.executors",
+    "__main__", "cli", "paths", "reproduce", "suggestions", "terminal", "drawing", "study.cache", "study.executors",
     "study.experiments", "study.plans", "study.provenance", "study.stats", "study.tables", "study.variants",
 )  # fmt: skip
 """Modules and packages, below this one, that cannot change the data of a run except through its configuration.

@@ -112,6 +112,12 @@ class World:
         return Situations.of(self)
 
 
+def place(world: World, observation_id: int) -> tuple[int, int]:
+    """(x, y) of the first position at which an observation is seen."""
+    x, y = world.coordinates[np.flatnonzero(world.observation_id == observation_id)[0]]
+    return int(x), int(y)
+
+
 @dataclass(frozen=True, eq=False)
 class Situations:
     """Position and FSM state as one integer, position · S + state, and tables of what a step does to it."""

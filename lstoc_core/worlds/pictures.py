@@ -19,7 +19,11 @@ _FINE = 4
 _UNIT = CELL * _FINE
 
 _GROUND, _LINE, _WALL, _WALL_TOP, _START = "#FAF9F6", "#E6E3DC", "#49525E", "#5B6572", "#C9C4B8"
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B8860B", "#56B4E9")
+_COLOURS = {
+    "amtw": "#0072B2", "bosy": "#D55E00", "cix": "#009E73", "djrz": "#CC79A7", "ekp": "#B8860B", "flu": "#56B4E9",
+    "ghnqv": "#6A51A3",
+}  # fmt: skip
+"""First letters of names, and their colour. None of our maps has two letters of one colour."""
 _BALLS = {"r": "#D9483B", "b": "#2F6FBF", "g": "#3A9B57"}
 _DISTRACTOR, _DISTRACTOR_TEXT = "#E4E1DA", "#8E897D"
 
@@ -50,9 +54,14 @@ def board(task: Task, mark: Marker) -> NDArray[np.uint8]:
         draw.rounded_rectangle(_box(*task.start, 0.12), 0.16 * _UNIT, outline=_START, width=2 * _FINE)
     for letter, (x, y) in task.positions.items():
         used = letter in task.formula.symbols
-        colour = _COLOURS[task.formula.symbols.index(letter) % len(_COLOURS)] if used else _DISTRACTOR
+        colour = letter_colour(letter) if used else _DISTRACTOR
         mark(draw, letter, x, y, colour, "white" if used else _DISTRACTOR_TEXT)
     return np.asarray(image.resize((width * CELL, height * CELL), Image.Resampling.LANCZOS))
+
+
+def letter_colour(letter: str) -> str:
+    """Colour of a letter, #RRGGBB: the same in every world and every picture."""
+    return next((colour for firsts, colour in _COLOURS.items() if letter[:1].lower() in firsts), _DISTRACTOR_TEXT)
 
 
 def _open_edges(draw: ImageDraw.ImageDraw, width: int, height: int) -> None:
