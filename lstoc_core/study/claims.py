@@ -128,7 +128,7 @@ def _number(interval: Interval) -> str:
 
 
 def _accuracy(one: str, two: str, tasks: Sequence[str]) -> Verdict:
-    """By the mean accuracy over the prefixes of the samples: the paper shows curves, and easy tasks end at 1 for all."""
+    """By the mean accuracy over the prefixes: the paper shows curves, and on easy tasks all of them end at 1."""
     table = runs("accuracy")
     if table.empty:
         return Verdict(UNKNOWN)
