@@ -26,12 +26,18 @@ class PlannerConfig:
     """Plans made at first."""
     variations: int = 24
     """Plans made from the best ones, per round."""
-    rounds: int = 3
+    rounds: int = 8
     """Rounds of variation."""
     best: int = 8
     """Best plans that are varied."""
     judges: int = 1_500
     """Assignments by which plans are judged."""
+    slipped: int = 3
+    """Walks by which a plan is judged where steps slip."""
+    rejudged: int = 24
+    """Walks by which the best plan is judged again there, for its predicted probability of success."""
+    walks: int = 64
+    """Episodes of the solve phase by which walks on the map are judged."""
     imagined: int = 1_000_000
     """Most steps on the map to train a policy in the solve phase; 0: none is trained."""
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from lstoc_core import cli, paths
-from lstoc_core.config import LSTOCConfig
+from lstoc_core.config import LSTOCConfig, PlannerConfig
 from lstoc_core.discovery.published.forward import ForwardConfig
 from lstoc_core.drawing import curves as figures
 from lstoc_core.study import cache, executors, experiments, measure, settings, tables, variants
@@ -69,13 +69,20 @@ def test_a_variant_differs_from_the_default_in_what_it_names(name):
     chosen, default = VARIANTS[name], LSTOCConfig()
     changed = chosen.settings.loop_config(wrong_labels=chosen.world.wrong_labels)
     got = {field.name for field in fields(default) if getattr(changed, field.name) != getattr(default, field.name)}
-    named = {*chosen.settings.loop, *(["forward"] if chosen.settings.forward else [])}
+    parts = [name for name in ("forward", "planner") if getattr(chosen.settings, name)]
+    named = {*chosen.settings.loop, *parts}
     assert got == named | ({"guided"} if chosen.world.wrong_labels else set())
     assert all(getattr(changed.forward, field) == value for field, value in chosen.settings.forward.items())
+    assert all(getattr(changed.planner, field) == value for field, value in chosen.settings.planner.items())
 
 
 @pytest.mark.parametrize(
-    ("changes", "config"), [(settings.LoopChanges, LSTOCConfig), (settings.ForwardChanges, ForwardConfig)]
+    ("changes", "config"),
+    [
+        (settings.LoopChanges, LSTOCConfig),
+        (settings.ForwardChanges, ForwardConfig),
+        (settings.PlannerChanges, PlannerConfig),
+    ],
 )
 def test_changes_have_the_types_of_the_settings_they_change(changes, config):
     types = get_type_hints(config)

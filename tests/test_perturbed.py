@@ -7,7 +7,7 @@ from gymnasium.utils.env_checker import check_env
 from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.representation import LearnedIdentity, train_representation
 from lstoc_core.worlds import compile_world, make_env
-from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels
+from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels, SlipperyMoves
 
 
 def test_labels_are_wrong_at_the_given_rate_and_episodes_are_the_same():
@@ -34,9 +34,33 @@ def test_a_label_that_says_nothing_is_refused():
         FlippedLabels(make_env(task="letter-1"), 0.5)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+def test_moves_slip_at_the_given_rate(rate):
+    env, rng, slipped = SlipperyMoves(make_env(task="letter-1"), rate), np.random.default_rng(0), 0
+    env.reset(seed=0)
+    grid = env.unwrapped
+    for action in rng.integers(4, size=4_000):
+        expected = grid.world.next_position[grid.position, action]
+        _, _, terminated, truncated, _ = env.step(action)
+        slipped += grid.position != expected
+        if terminated or truncated:
+            env.reset()
+    assert slipped / 4_000 == pytest.approx(0.75 * rate, abs=0.02), "a quarter of the random moves are the chosen ones"
+
+
+def test_a_rate_of_slips_is_a_probability():
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        SlipperyMoves(make_env(task="letter-1"), 1.5)
+
+
 @pytest.mark.filterwarnings("ignore:.*different from the unwrapped version")
 @pytest.mark.parametrize(
-    "env", [NoisyPixels(make_env(task="crafter-1")), FlippedLabels(make_env(task="letter-1"), 0.1)]
+    "env",
+    [
+        NoisyPixels(make_env(task="crafter-1")),
+        FlippedLabels(make_env(task="letter-1"), 0.1),
+        SlipperyMoves(make_env(task="letter-1"), 0.1),
+    ],
 )
 def test_gymnasium_has_no_complaint(env):
     check_env(env, skip_render_check=True)

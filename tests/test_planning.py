@@ -1,6 +1,7 @@
 """The planner and the automatic choice through the whole loop."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import gymnasium
 import numpy as np
@@ -15,7 +16,7 @@ from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.worlds.perturbed import FlippedLabels
 
-PLANNED = replace(SMALL, planner=PlannerConfig(candidates=12, variations=8, rounds=1, imagined=60_000))
+PLANNED = replace(SMALL, planner=PlannerConfig(candidates=12, variations=8, rounds=1, imagined=60_000, walks=8))
 
 
 def planned(task, **options):
@@ -41,13 +42,28 @@ def test_several_episodes_side_by_side():
 
 
 def test_forecasts_agree_with_what_happens():
-    pairs = []
+    asked = []
     for seed in range(16):
-        pairs += planned(tiny("(a;b)|c", layout_seed=seed, positions=None), seed=seed).explorer.forecasts
-    predicted, real = np.array(pairs, float).T
+        task = tiny("(a;b)|c", layout_seed=seed, positions=None)
+        asked += planned(task, seed=seed).explorer.questions
+    asked = [question for question in asked if not np.isnan(question.success)]
+    predicted, real = np.array([(question.success, question.answer) for question in asked], float).T
     deviation = np.sqrt((predicted * (1 - predicted)).sum())
-    assert len(pairs) > 40
+    assert len(asked) > 40
     assert abs(predicted.sum() - real.sum()) < 3 * deviation
+
+
+def test_questions_tell_what_is_left_and_never_more_than_an_episode_can():
+    task = tiny("(a;b)|c")
+    found = planned(task)
+    asked = found.explorer.questions
+    assert [question.answer for question in asked] == found.trajectories.labels.tolist()
+    assert asked[-1].env_steps == found.env_steps
+    judged = [question for question in asked if not np.isnan(question.gain)]
+    assert judged
+    assert all(0 < question.gain <= question.limit <= np.log2(task.horizon + 1) for question in judged)
+    assert all(one.left >= two.left for one, two in pairwise(judged)), "all beliefs are counted: they only shrink"
+    assert judged[0].left <= np.log2(25 * 24 * 23)
 
 
 def test_it_solves_by_walks_and_trains_a_policy_on_the_map():
@@ -55,12 +71,25 @@ def test_it_solves_by_walks_and_trains_a_policy_on_the_map():
     found = planned(task, solve=True)
     assert found.history[-1]["phase"] == "solved"
     assert found.success_rate == 1
-    assert found.history[-1]["env_steps"] < found.env_steps + 200, "no step in the world but the walks"
+    walks = PLANNED.planner.walks
+    assert found.history[-1]["env_steps"] <= found.env_steps + walks * task.shortest_solution, "walks, nothing else"
+    assert len(found.trajectories) == found.num_trajectories + walks
     learner = found.learner
     assert isinstance(learner.env, ImaginedVectorEnv)
     assert learner.env_steps > 0
     learner.env = task.vector_env(16, seed=1)
     assert learner.evaluate(64) > 0.9, "the policy of the map completes the task in the world"
+
+
+def test_a_task_is_not_solved_while_the_policy_of_the_map_is_not():
+    short = replace(PLANNED, planner=replace(PLANNED.planner, imagined=100))
+    found = planned(tiny("a;b"), solve=True, config=short, max_steps=2_000)
+    assert found.history[-1]["phase"] == "solve"
+    assert found.success_rate == 1
+    assert not found.explorer.solved
+    none = replace(PLANNED, planner=replace(PLANNED.planner, imagined=0))
+    found = planned(tiny("a;b"), solve=True, config=none)
+    assert (found.history[-1]["phase"], found.learner) == ("solved", None)
 
 
 def test_an_imagined_world_is_the_world_that_was_mapped():
@@ -87,7 +116,7 @@ def same(one, two):
 
 @pytest.mark.parametrize(("explorer", "num_envs"), [("planner", 3), ("auto", 1)])
 def test_a_run_stopped_and_taken_up_again_goes_on_the_same(tmp_path, explorer, num_envs):
-    task, config = tiny("a;b;a", view=3), replace(PLANNED, planner=replace(PLANNED.planner, num_envs=num_envs))
+    task, config = tiny("a;b", view=3), replace(PLANNED, planner=replace(PLANNED.planner, num_envs=num_envs))
     whole = planned(task, explorer=explorer, config=config, solve=True)
     assert whole.history[-1]["phase"] == "solved"
     marks = [record["env_steps"] for record in whole.history]

@@ -112,7 +112,7 @@ def test_panels_without_runs_say_so(tasks):
     empty = [ax for ax in fig.axes if any(text.get_text() == "no runs" for text in ax.texts)]
     assert len(fig.axes) == len(tasks)
     assert len(empty) == len(tasks) - 1
-    assert [text.get_text() for text in fig.legends[0].texts] == ["LSTOC (guided)", "PPO"]
+    assert [text.get_text() for text in fig.legends[0].texts] == ["LSTOC (PPO explorer)", "PPO"]
     for function in (figures.draw_curves, figures.draw_accuracy):
         assert len(function(curves()[:0], tasks, CURVES).axes) == len(tasks)
 

@@ -56,6 +56,11 @@ class Beliefs:
         return len(self.assignments)
 
     @property
+    def num_ids(self) -> int:
+        """One more than the largest observation id known."""
+        return int(self._states[-1]) + 1
+
+    @property
     def bits(self) -> float:
         """log2 of the number of consistent assignments, an estimate unless `complete`; -inf if there is none."""
         return float(np.log2(len(self) / self.share)) if len(self) else float("-inf")
@@ -154,17 +159,20 @@ class Beliefs:
         return order
 
     def _possible(self, store: TrajectoryStore, symbol: int) -> NDArray[np.int64]:
-        """States that a symbol may have: those that every success visits, ends on, if every word does so."""
-        possible, words = self._states, self.words.words
-        if self.noise:
-            return possible
-        for success in store.positives:
-            ids = store.trajectory(int(success))
-            if self.prompt and all(word[-1] == symbol for word in words):
-                possible = possible[possible == ids[-1]]
-            elif all(symbol in word for word in words):
-                possible = np.intersect1d(possible, ids[1:])
-        return possible
+        """States that a symbol may have: if every word ends on it, or has it, those that successes end on, or visit.
+
+        Every success must do so, but for as many as may be labelled wrongly.
+        """
+        states, words, successes = self._states, self.words.words, store.positives
+        ends = self.prompt and all(word[-1] == symbol for word in words)
+        needed = len(successes) - self._tolerated(store)
+        if not (ends or all(symbol in word for word in words)) or needed <= 0:
+            return states
+        visited = np.zeros(self.num_ids, np.int64)
+        for success in successes.tolist():
+            ids = store.trajectory(success)
+            visited[ids[-1] if ends else np.unique(ids[1:])] += 1
+        return states[visited[states] >= needed]
 
     def _consistent(
         self,
@@ -196,7 +204,7 @@ class Beliefs:
     def _visits_of(self, store: TrajectoryStore, episode: int) -> Visits:
         """The table of one episode; kept while there is room."""
         if episode not in self._visits:
-            visits = Visits.of(store.trajectory(episode), int(self._states[-1]) + 1)
+            visits = Visits.of(store.trajectory(episode), self.num_ids)
             self._room -= visits.table.size
             if self._room < 0:
                 self._room += visits.table.size

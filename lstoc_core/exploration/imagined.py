@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.config import LSTOCConfig
 from lstoc_core.exploration.world_map import WorldMap
+from lstoc_core.policies.ppo import PPO
+from lstoc_core.policies.pursuit import Pursuit
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
@@ -79,6 +82,21 @@ class ImaginedVectorEnv:
         """Go on from a `state_dict`."""
         self._rng.bit_generator.state = state["generator"]
         self._place, self._progress, self._time = (each.copy() for each in state["now"])
+
+
+def imagined_pursuit(
+    world_map: WorldMap,
+    paths: tuple[KeyPath, ...],
+    observations: NDArray[Any],
+    config: LSTOCConfig,
+    *,
+    horizon: int,
+    seed: int,
+) -> Pursuit:
+    """An untrained policy on the map, to be trained to complete one of the paths."""
+    stream, num_envs = int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]), config.num_envs
+    env = ImaginedVectorEnv(world_map, paths, observations, num_envs=num_envs, horizon=horizon, seed=stream)
+    return Pursuit(PPO(env, config.ppo.fitting(num_envs), seed=stream), paths, config.pursuit)
 
 
 _CONFORMS: type[IdVectorEnv] = ImaginedVectorEnv  # checked by mypy

@@ -11,7 +11,7 @@ out, and walks tours.
 import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,39 +22,28 @@ from numpy.typing import NDArray
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import Request, nested_tuples
 from lstoc_core.exploration.beliefs import Beliefs
-from lstoc_core.exploration.imagined import ImaginedVectorEnv
+from lstoc_core.exploration.errands import Errand, Question
+from lstoc_core.exploration.imagined import imagined_pursuit
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
 from lstoc_core.exploration.plans import Outset, PlanSearch
 from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO, packed, unpacked
-from lstoc_core.policies.pursuit import WINDOW, Pursuit, Recent
-from lstoc_core.trajectories.matching import KeyPath
+from lstoc_core.policies.pursuit import Pursuit, Recent
+from lstoc_core.trajectories.matching import KeyPath, visited_part
 from lstoc_core.trajectories.recorder import EpisodeRecorder
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
-TELLS_NOTHING = 1e-6
-"""Bits below which a plan tells nothing."""
 SEGMENT = 1000
 """Most steps of one call, in all environments together."""
-
-
-@dataclass(frozen=True)
-class Errand:
-    """A plan under way: what to do, and what should be seen."""
-
-    actions: tuple[int, ...]
-    ids: tuple[int, ...]
-    """Observation ids before each action, and at the end."""
-    waypoints: tuple[int, ...] = ()
-    arrivals: tuple[int, ...] = ()
-    """When each way-point is reached, in actions."""
-    success: float = float("nan")
-    """Predicted probability of success; NaN for an errand that was not judged."""
+LEAST_BITS = 1e-9
+"""A plan that is expected to tell less tells nothing."""
+MOST_SLIPS = 0.5
+"""Highest rate of slips that plans expect."""
 
 
 class PlannerExplorer:
@@ -76,10 +65,12 @@ class PlannerExplorer:
         self._errands: list[Errand | None] = [None] * env.num_envs
         self._done = [0] * env.num_envs
         """Actions of its errand that each environment has taken."""
-        self.forecasts: list[tuple[float, bool]] = []
-        """Predicted probability of success and label of the episodes that were planned."""
+        self.questions: list[Question] = []
+        """One per episode."""
+        self._asked = [Question()] * env.num_envs
+        """Of the episodes under way."""
         self._routes: Routes | None = None
-        self._recent = Recent()
+        self._recent = Recent(window=self.settings.walks)
         self._pursuit: Pursuit | None = None
         ids, _ = env.reset()
         self.recorder.begin(ids)
@@ -110,7 +101,7 @@ class PlannerExplorer:
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         """Go on until an episode ends, or for `SEGMENT` steps."""
-        self._recent, self._pursuit = Recent(), None  # of an answer that was withdrawn
+        self._recent, self._pursuit = Recent(window=self.settings.walks), None  # of an answer that was withdrawn
         return self._collect(lambda env: self._next_errand(env, request))
 
     def _collect(self, choose: Callable[[int], Errand]) -> dict[str, float]:
@@ -151,8 +142,7 @@ class PlannerExplorer:
         for env, errand in enumerate(errands):
             self._done[env] += 1
             if done[env]:
-                if not np.isnan(errand.success):
-                    self.forecasts.append((errand.success, bool(success[env])))
+                self._answer(env, bool(success[env]))
                 self._errands[env] = None
             elif int(final_ids[env]) != errand.ids[self._done[env]]:
                 self._errands[env] = self._rerouted(env, errand)
@@ -160,24 +150,29 @@ class PlannerExplorer:
             elif self._done[env] == len(errand.actions):
                 self._errands[env] = None
 
+    def _answer(self, env: int, label: bool) -> None:
+        """The episode has ended: its question is answered."""
+        places, steps = len(self.map.ids), self.env_steps
+        asked = self._asked[env]
+        self.questions.append(asked.answered(label, error_rate=self.map.error_rate, places=places, env_steps=steps))
+        self._asked[env] = Question()
+
     def _rerouted(self, env: int, errand: Errand) -> Errand | None:
         """The rest of an errand, from where a surprise has led."""
-        left = tuple(
-            state for state, when in zip(errand.waypoints, errand.arrivals, strict=True) if when >= self._done[env]
-        )
+        left = errand.ahead(self._done[env])
         if not left:
             return None
         self._refresh()
         rest = self.routes.walk(self.map.place(env), left, self._steps_left(env))
-        return self._errand(self.routes, rest, errand.success) if len(rest.places) > 1 else None
+        return self._errand(self.routes, rest, judged=errand.judged) if len(rest.places) > 1 else None
 
     def _steps_left(self, env: int) -> int:
         return max(1, self.horizon + 1 - int(self.recorder.running.lengths[env]))
 
-    def _errand(self, routes: Routes, walk: Itinerary, success: float = float("nan")) -> Errand:
+    def _errand(self, routes: Routes, walk: Itinerary, *, judged: bool = False) -> Errand:
         actions = tuple(routes.action(*pair) for pair in zip(walk.places[:-1], walk.places[1:], strict=True))
         ids = tuple(self.map.ids[list(walk.places)].tolist())
-        return Errand(actions, ids, walk.waypoints, walk.arrivals, success)
+        return Errand(actions, ids, walk.waypoints, walk.arrivals, judged)
 
     # --- choosing errands ---
 
@@ -187,23 +182,26 @@ class PlannerExplorer:
         place = self.map.place(env)
         begins = self.recorder.running.lengths[env] == 1
         budget = self.settings.mapping * len(self.map.known_ids) * self.env.num_actions
-        if self.env_steps < budget or not begins:
-            gap = self._gap(place)
-            if gap is not None:
-                return self._towards(place, gap)
+        gap = self._gap(place) if self.env_steps < budget or not begins else None
+        if gap is not None:
+            return self._towards(place, gap)
         if begins and self.beliefs is None and request.follow and self._rng.random() < FOLLOWED:
             return self._contrast(env, request.follow)
-        if begins and self.beliefs is not None:
+        if self.beliefs is not None:
             self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
-            if len(self.beliefs) and (plan := self._plan(env, place, self.beliefs)) is not None:
+            plan = self._plan(env, place, self.beliefs)
+            if plan is not None:
                 return plan
         return self._through(env, self.routes.tour(place, self._steps_left(env), 1.0, self._rng))
 
     def _through(self, env: int, waypoints: States) -> Errand:
-        """An errand through way-points; a random action if there is no way."""
-        walk = self.routes.walk(self.map.place(env), waypoints, self._steps_left(env))
+        """An errand through way-points; if there is no way, to the nearest gap, or a random action."""
+        place = self.map.place(env)
+        walk = self.routes.walk(place, waypoints, self._steps_left(env))
         if len(walk.places) > 1:
             return self._errand(self.routes, walk)
+        if gap := self._gap(place):
+            return self._towards(place, gap)
         return Errand((int(self._rng.integers(self.env.num_actions)),), (-1, -1))
 
     def _contrast(self, env: int, paths: Sequence[KeyPath]) -> Errand:
@@ -234,32 +232,44 @@ class PlannerExplorer:
         return Errand(tuple(actions), (*ids, -1))
 
     def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand | None:
-        """The plan that tells most; None if several beliefs are left, and no plan tells anything about them.
+        """The plan that tells most, from here on; None if the beliefs agree about every plan."""
+        search = self.search(env, place, beliefs)
+        best = search.best() if search is not None else None
+        if search is None or best is None or best.bits < LEAST_BITS or len(best.itinerary.places) < 2:
+            return None
+        if np.isnan(self._asked[env].success):  # the first plan of the episode is its question
+            limit = math.log2(search.outset.steps + 1)
+            self._asked[env] = Question(best.success, best.bits, beliefs.bits, beliefs.complete, limit)
+        return self._errand(search.routes[0], best.itinerary, judged=True)
 
-        Then they agree on all that the map knows. Tours may find what it does not know.
-        """
-        config = self.settings
+    def search(self, env: int, place: int, beliefs: Beliefs) -> PlanSearch | None:
+        """The search for a plan from a place in the episode under way; None if no belief is left."""
+        config, store, words = self.settings, self.trajectories, beliefs.words
+        past = self.recorder.running.ids[env, : self.recorder.running.lengths[env] - 1].tolist()
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
+        if past and beliefs.prompt:  # an assignment under which the episode would have ended is refuted
+            visits = Visits.of([*past, int(self.map.ids[place])], beliefs.num_ids)
+            chosen = chosen[words.success_times(visits, beliefs.assignments[chosen]) == visits.never]
         half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
         judges, makers = (chosen, chosen) if half == len(chosen) else (chosen[:half], chosen[half:])
-        weights = beliefs.weights[judges]
-        store = self.trajectories
-        successes = [store.trajectory(int(index)) for index in store.positives[-20:]]
-        outset = Outset(self.map.ids, self.map.links, place, self._steps_left(env), successes)
-        search = PlanSearch(
-            outset, beliefs.words, config, beliefs.assignments[makers], beliefs.assignments[judges],
-            weights / weights.sum(), self._under_way(env, beliefs.words, beliefs.assignments[judges]), rng=self._rng,
-        )  # fmt: skip
-        best = search.best()
-        if len(beliefs) > 1 and best.bits < TELLS_NOTHING:
+        if not len(judges):
             return None
-        return self._errand(search.routes[0], best.itinerary, best.success)
+        weights = beliefs.weights[judges]
+        outset = Outset(
+            self.map.ids, self.map.links, place, self._steps_left(env),
+            successes=[store.trajectory(int(index)) for index in store.positives[-20:]], past=past,
+            slip=min(MOST_SLIPS, self.map.error_rate) if self.map.stochastic else 0.0,
+        )  # fmt: skip
+        return PlanSearch(
+            outset, words, config, beliefs.assignments[makers], beliefs.assignments[judges],
+            weights / weights.sum(), self._under_way(env, words, beliefs.assignments[judges]), rng=self._rng,
+        )  # fmt: skip
 
     def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:
         """A number for each combination of outcomes that the judges predict for the planned episodes that run."""
         groups = None
         for other, errand in enumerate(self._errands):
-            if other == env or errand is None or np.isnan(errand.success):
+            if other == env or errand is None or not errand.judged:
                 continue
             length = int(self.recorder.running.lengths[other])
             walk = [*self.recorder.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
@@ -271,41 +281,47 @@ class PlannerExplorer:
     # --- solving ---
 
     def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
-        """Complete one of the paths by the shortest walk; once that works, train a policy to do so on the map."""
-        if not self._walks_solve:
+        """Complete one of the paths by the shortest walk; once that works, train a policy to do so on the map.
+
+        If training takes too many steps, it is given up and the walks go on: then the task never counts as solved.
+        """
+        if not self._walks_solve or self._gave_up:
             stats = self._collect(lambda env: self._shortcut(env, paths))
             self._recent.add(stats)
             return stats
         if self._pursuit is None:
             self._refresh()
-            self._pursuit = self._imagined_pursuit(tuple(paths))
+            self._pursuit = self._imagined(tuple(paths))
         self._pursuit.update()
         return {"episodes": 0, "success_rate": float("nan")}
 
     def _shortcut(self, env: int, paths: Sequence[KeyPath]) -> Errand:
-        """The shortest walk through one of the paths; elsewhere than at the start of an episode, a tour."""
+        """The shortest walk through what the episode has still to visit of one of the paths."""
         self._refresh()
-        place, left = self.map.place(env), self._steps_left(env)
-        if self.recorder.running.lengths[env] > 1:
-            return self._through(env, self.routes.tour(place, left, 1.0, self._rng))
-        walks = [self.routes.walk(place, path, left) for path in paths]
+        place, left, running = self.map.place(env), self._steps_left(env), self.recorder.running
+        past = running.ids[env, 1 : running.lengths[env]].tolist()
+        rests = [path[visited_part(path, past) :] for path in paths]
+        walks = [self.routes.walk(place, rest, left) for rest in rests]
         lengths = [
-            len(walk.places) if walk.waypoints == path else math.inf for walk, path in zip(walks, paths, strict=True)
+            len(walk.places) if walk.waypoints == rest else math.inf for walk, rest in zip(walks, rests, strict=True)
         ]
-        return self._through(env, paths[int(np.argmin(lengths))])
+        return self._through(env, rests[int(np.argmin(lengths))])
 
-    def _imagined_pursuit(self, paths: tuple[KeyPath, ...]) -> Pursuit:
-        config, num_envs = self.config, self.config.num_envs
-        seed = int(np.random.SeedSequence([self._seed, 1]).generate_state(1)[0])
-        env = ImaginedVectorEnv(
-            self.map, paths, self.env.observations, num_envs=num_envs, horizon=self.horizon, seed=seed
-        )
-        return Pursuit(PPO(env, config.ppo.fitting(num_envs), seed=seed), paths, config.pursuit)
+    def _imagined(self, paths: tuple[KeyPath, ...]) -> Pursuit:
+        given = {"horizon": self.horizon, "seed": self._seed}
+        return imagined_pursuit(self.map, paths, self.env.observations, self.config, **given)
 
     @property
     def _walks_solve(self) -> bool:
-        enough = len(self._recent.records) == WINDOW
-        return enough and self._recent.above(self.config.pursuit.solved, self.env.num_envs)
+        return self._recent.episodes >= self.settings.walks and self._recent.rate >= self.config.pursuit.solved
+
+    @property
+    def _trained(self) -> bool:
+        return not self.settings.imagined or (self._pursuit is not None and self._pursuit.solved)
+
+    @property
+    def _gave_up(self) -> bool:
+        return self._pursuit is not None and self._pursuit.env_steps >= self.settings.imagined and not self._trained
 
     @property
     def success_rate(self) -> float:
@@ -313,10 +329,8 @@ class PlannerExplorer:
 
     @property
     def solved(self) -> bool:
-        """Whether the walks complete the task, and so does the policy on the map (or training it was given up)."""
-        steps = self._pursuit.env_steps if self._pursuit else 0
-        trained = steps >= self.settings.imagined or (self._pursuit is not None and self._pursuit.solved)
-        return self._walks_solve and trained
+        """Whether the walks complete the task, and so does the policy on the map, if one is trained."""
+        return self._walks_solve and self._trained
 
     # --- state ---
 
@@ -356,26 +370,28 @@ class PlannerExplorer:
             "rng": self._rng.bit_generator.state,
             "errands": [asdict(errand) if errand else None for errand in self._errands],
             "done": self._done,
-            "forecasts": self.forecasts,
+            "questions": [asdict(question) for question in self.questions],
+            "asked": [asdict(question) for question in self._asked],
             "recent": self._recent.records,
             "pursuit": {"paths": self._pursuit.paths, **self._pursuit.state_dict()} if self._pursuit else None,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.env_steps, self._rng.bit_generator.state = state["env_steps"], state["rng"]
-        self.forecasts = [(predicted, label) for predicted, label in state["forecasts"]]
-        self._recent = Recent(state["recent"])
+        self.questions = [Question(**question) for question in state["questions"]]
+        self._recent = Recent(state["recent"], window=self.settings.walks)
         self._routes = None
         self._refresh()
         if self._begun:
             self._done = list(state["done"])
+            self._asked = [Question(**question) for question in state["asked"]]
             self._errands = [
                 Errand(**{name: nested_tuples(value) for name, value in errand.items()}) if errand else None
                 for errand in state["errands"]
             ]
         self._pursuit = None
         if state["pursuit"] is not None:
-            self._pursuit = self._imagined_pursuit(nested_tuples(state["pursuit"]["paths"]))
+            self._pursuit = self._imagined(nested_tuples(state["pursuit"]["paths"]))
             with tempfile.TemporaryDirectory() as directory:
                 part = Path(directory) / "policy.pt"
                 part.write_bytes(self._policy_state.tobytes())

@@ -3,6 +3,8 @@
 The outcome of an episode is the time of its success, or none. A plan is a walk on the map. What it is expected to tell
 is the entropy of its predicted outcome over the beliefs, in bits. Candidates are tours of all states; walks through the
 states of several assignments at once, word by word; and parts of past successes. The best are varied and judged again.
+
+Where steps depend on chance, a plan is judged by several walks through its way-points that slip as the world does.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.config import PlannerConfig
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
-from lstoc_core.exploration.routes import Itinerary, Routes, States
+from lstoc_core.exploration.routes import Itinerary, Routes, Slips, States
 from lstoc_core.exploration.world_map import Links
 
 TOLL = 6.0
@@ -61,6 +63,10 @@ class Outset:
     """Its most steps."""
     successes: Sequence[NDArray[np.int32]] = ()
     """Ids of past successes."""
+    past: Sequence[int] = ()
+    """Ids that the episode has visited before it came to the place."""
+    slip: float = 0.0
+    """Fraction of steps that lead elsewhere than the map expects."""
 
 
 class PlanSearch:
@@ -85,7 +91,7 @@ class PlanSearch:
         self.outset, self.words, self.config, self.rng = outset, words, config, rng
         self.makers, self.judges, self.weights, self.groups = makers, judges, weights, groups
         self.routes = list(self._drawn_routes())
-        self.num_ids = int(max(outset.ids.max(), judges.max(initial=0))) + 1
+        self.num_ids = int(max(outset.ids.max(), judges.max(initial=0), *outset.past)) + 1
 
     def best(self) -> Judgement:
         """The best plan found."""
@@ -94,21 +100,36 @@ class PlanSearch:
         for _ in range(config.rounds):
             found = sorted(found, key=lambda each: -each.bits)[: config.best]
             found += self.judged([self._varied(found) for _ in range(config.variations)])
-        return max(found, key=lambda each: each.bits)
+        best = max(found, key=lambda each: each.bits)
+        if self.outset.slip:  # the luckiest of many: judge it again
+            best = self.judged([best.itinerary], repeats=config.rejudged)[0]
+        return best
 
-    def judged(self, itineraries: Sequence[Itinerary]) -> list[Judgement]:
-        """What the judges say about each plan."""
-        steps = max(len(each.places) for each in itineraries)
-        walks = np.full((len(itineraries), steps), -1, np.int64)
-        for walk, each in zip(walks, itineraries, strict=True):
-            walk[: len(each.places)] = self.outset.ids[list(each.places)]
-        visits = Visits.of(walks, self.num_ids)
-        verdicts = []
-        for index, each in enumerate(itineraries):
+    def judged(self, itineraries: Sequence[Itinerary], repeats: int | None = None) -> list[Judgement]:
+        """What the judges say about each plan. repeats: walks of each where steps slip; None: as in the settings."""
+        repeats = (self.config.slipped if repeats is None else repeats) if self.outset.slip else 1
+        walks = [walk for each in itineraries for walk in self._walks(each, repeats)]
+        past, steps = len(self.outset.past), max(map(len, walks))
+        table = np.full((len(walks), past + steps), -1, np.int64)
+        table[:, :past] = self.outset.past
+        for row, walk in zip(table, walks, strict=True):
+            row[past : past + len(walk)] = self.outset.ids[list(walk)]
+        visits = Visits.of(table, self.num_ids)
+        bits, success = np.zeros((2, len(walks)))
+        for index in range(len(walks)):
             times = self.words.success_times(visits[index], self.judges)
-            success = float(self.weights[times < visits.never].sum())
-            verdicts.append(Judgement(each, information(times, self.weights, self.groups), success))
-        return verdicts
+            bits[index] = information(times, self.weights, self.groups)
+            success[index] = self.weights[times < visits.never].sum()
+        means = zip(*(each.reshape(-1, repeats).mean(axis=1).tolist() for each in (bits, success)), strict=True)
+        return [Judgement(each, *mean) for each, mean in zip(itineraries, means, strict=True)]
+
+    def _walks(self, itinerary: Itinerary, repeats: int) -> list[tuple[int, ...]]:
+        """Places of the walk of a plan; where steps slip, of several walks through its way-points."""
+        outset, slips = self.outset, Slips(self.outset.slip, self.rng)
+        if not outset.slip:
+            return [itinerary.places]
+        routes, given = self.routes[0], (outset.place, itinerary.waypoints, outset.steps)
+        return [routes.walk(*given, slips=slips).places for _ in range(repeats)]
 
     def _drawn_routes(self) -> Iterator[Routes]:
         """Cheapest ways without tolls, and with tolls on a random half of the states that may be key states."""

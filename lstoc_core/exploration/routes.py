@@ -27,6 +27,14 @@ class Itinerary:
     """Where it is at each time, its start first."""
 
 
+@dataclass(frozen=True)
+class Slips:
+    """Steps that lead elsewhere than expected: at a rate, to a random other neighbour."""
+
+    rate: float
+    rng: np.random.Generator
+
+
 class Routes:
     """Cheapest ways on a map. A step costs 1, plus the toll of the place that it enters."""
 
@@ -62,13 +70,25 @@ class Routes:
             self._ways[place, state] = tuple(reversed(way))
         return self._ways[place, state]
 
-    def walk(self, place: int, waypoints: States, steps: int, more: Callable[[], States] | None = None) -> Itinerary:
-        """The walk through way-points; then through `more` of them, until so many steps are full."""
+    def walk(
+        self,
+        place: int,
+        waypoints: States,
+        steps: int,
+        more: Callable[[], States] | None = None,
+        slips: Slips | None = None,
+    ) -> Itinerary:
+        """The walk through way-points; then through `more` of them, until so many steps are full.
+
+        slips: the walk slips now and then, and goes on to the same way-point from where it has come to.
+        """
         places, reached, arrivals = [place], [], []
         rounds = 0
         while True:
             for state in waypoints:
                 way = self.way(places[-1], state)
+                if way and slips is not None:
+                    way = self._slippery(places[-1], state, slips, steps)
                 if way:
                     places.extend(way)
                     reached.append(state)
@@ -79,6 +99,18 @@ class Routes:
             if more is None or rounds > steps:
                 return Itinerary(tuple(reached), tuple(arrivals), tuple(places))
             waypoints = more()
+
+    def _slippery(self, place: int, state: int, slips: Slips, steps: int) -> tuple[int, ...]:
+        """A way to the state, with slips, or as much of it as so many steps allow."""
+        places: list[int] = [place]
+        while (way := self.way(places[-1], state)) and len(places) <= steps:
+            firm = int(slips.rng.geometric(slips.rate)) - 1
+            places.extend(way[:firm])
+            if firm >= len(way):
+                break
+            others = [each for each in self.links[places[-1]].tolist() if each not in (-1, way[firm])]
+            places.append(others[int(slips.rng.integers(len(others)))] if others else way[firm])
+        return tuple(places[1:])
 
     def action(self, place: int, following: int) -> int:
         """The action that leads from a place to a neighbour."""

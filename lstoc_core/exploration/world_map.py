@@ -9,8 +9,10 @@ Ways that end in the same place are merged: two nodes with the same id are one i
 same third place, and no action tells them apart. (The third must be known to be another place: a step that was blocked
 proves nothing.)
 
-If even the same actions from the same start lead to different observations, and most ids have been split, the world is
-*stochastic*. Then nodes are the ids themselves, and the map expects the most frequent successor.
+If even the same actions from the same start lead to different observations, the world is *stochastic*, or episodes
+start in places that look the same. It counts as stochastic once this has happened a few times though all starts look
+the same, or once many ids have been split. Then nodes are the ids themselves, and the map expects the most frequent
+successor.
 """
 
 from collections import deque
@@ -28,7 +30,9 @@ Links = NDArray[np.int32]
 WINDOW = 1000
 """The error rate is over this many predictions, the last ones."""
 MOST_SPLIT = 0.3
-"""Fraction of the ids that may be split before a surprise from the start on counts as chance."""
+"""Fraction of the ids that may be split before a surprise on a way from the start counts as chance."""
+MOST_SURPRISES = 2
+"""Surprises on ways from the start that count as chance where all starts look the same."""
 START = -1
 """Root of the nodes that are known by the way from an episode's start."""
 
@@ -67,8 +71,9 @@ class WorldMap:
         self._blame: dict[tuple[int, int], int] = {}
         """The anchor before the first step from a node by an action."""
         self._suspects: set[int] = set()
-        self._chance = False
-        """Whether a way from the start has led to different observations."""
+        self._surprises = 0
+        """How often a way from the start has led to another observation than before."""
+        self._start_ids: set[int] = set()
         self._place: dict[int, int] = {}
         self._ways: list[int] = []
         """Nodes that are known by the way to them."""
@@ -85,6 +90,7 @@ class WorldMap:
         self._begin(ids.tolist())
 
     def _begin(self, ids: list[int]) -> None:
+        self._start_ids.update(ids)
         self.at = [self._enter(START, START, each) for each in ids]
         """Node of each environment."""
         self._anchor = [self._anchor_of(START, each) for each in ids]
@@ -117,6 +123,7 @@ class WorldMap:
             self.at[env] = self._advance(env, self._find(self.at[env]), action, seen)
             self._anchor[env] = self._anchor_of(self._anchor[env], seen)
             if ended:
+                self._start_ids.add(start)
                 self.at[env] = self._enter(START, START, start)
                 self._anchor[env] = self._anchor_of(START, start)
 
@@ -197,7 +204,7 @@ class WorldMap:
             self._mergeable |= self._id[node] in self.aliased
             before = self._blame.setdefault((node, action), self._anchor[env])
             if out and not self.stochastic:
-                self._chance |= START in (before, self._anchor[env])
+                self._surprises += START in (before, self._anchor[env])
                 self._suspects |= {before, self._anchor[env]} - {START}
         out[key] = out.get(key, 0) + 1
         self._changed |= len(out) > 1
@@ -209,7 +216,7 @@ class WorldMap:
         """Split what has proved to be aliased, and merge nodes to places; whether places or links have changed."""
         while self._suspects:
             self.aliased |= self._suspects
-            if self._chance and len(self.aliased) > MOST_SPLIT * len(self.known_ids):
+            if self._chance:
                 self.stochastic, self.aliased = True, set()
             self._replay()
         if not self._changed:
@@ -228,6 +235,12 @@ class WorldMap:
             np.int32,
         )
         return not (np.array_equal(before[0], self.ids) and np.array_equal(before[1], self.links))
+
+    @property
+    def _chance(self) -> bool:
+        """Whether surprises show that steps depend on chance."""
+        told_apart = len(self._start_ids) == 1 and self._surprises >= MOST_SURPRISES
+        return told_apart or (self._surprises > 0 and len(self.aliased) > MOST_SPLIT * len(self.known_ids))
 
     def _replay(self) -> None:
         """Make the graph anew from all that was recorded."""

@@ -40,15 +40,16 @@ class PursuitConfig:
 
 
 class Recent:
-    """Success rate of the episodes that ended lately."""
+    """Success rate of the episodes that ended lately, in the last `window` updates in which any did."""
 
-    def __init__(self, records: Iterable[tuple[int, float]] = ()) -> None:
-        self.records = [(episodes, rate) for episodes, rate in records][-WINDOW:]
+    def __init__(self, records: Iterable[tuple[int, float]] = (), window: int = WINDOW) -> None:
+        self.window = window
+        self.records = [(episodes, rate) for episodes, rate in records][-window:]
 
     def add(self, stats: dict[str, float]) -> None:
         """Add the report of an update (`PPO.update`)."""
         if stats["episodes"]:
-            self.records = [*self.records, (int(stats["episodes"]), stats["success_rate"])][-WINDOW:]
+            self.records = [*self.records, (int(stats["episodes"]), stats["success_rate"])][-self.window :]
 
     @property
     def episodes(self) -> int:

@@ -19,6 +19,7 @@ from lstoc_core.study.cache import RUN_COLUMNS, SAVED
 from lstoc_core.study.plans import Draw, Experiment, Kind, Plan, Tabulate, cost
 from lstoc_core.study.variants import (
     ABLATIONS,
+    ASKING,
     CURVES,
     DISCOVERIES,
     FORWARD,
@@ -121,6 +122,8 @@ ACCURACY = Kind("accuracy", "lstoc_core.study.measure:accuracy", _accuracy)
 """Every algorithm on the same samples; the method is always "offline"."""
 GENERALIZATION = Kind("generalization", "lstoc_core.study.measure:generalization", _generalization)
 """Labels learned in a training world, used in a test world."""
+QUESTIONS = Kind("questions", "lstoc_core.study.measure:questions", _training)
+"""What the planner predicted before each episode, and what came."""
 READING = Kind("readings", "lstoc_core.study.readings:measure", _readings)
 """The published algorithm by many readings; the methods are the sources of maps, "layouts" and "tasks"."""
 
@@ -167,6 +170,13 @@ def _discoveries(methods: Sequence[str], *, paper: bool = False) -> Tabulate:
     return table
 
 
+def _reliability(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -> "Figure":
+    """Predicted against real success of planned episodes."""
+    from lstoc_core.drawing.exploration import draw_reliability
+
+    return draw_reliability(runs[runs.task.isin(tasks)])
+
+
 def _exact_by_reading(runs: pd.DataFrame, tasks: Sequence[str]) -> pd.DataFrame:
     """Share of exact runs by reading."""
     from lstoc_core.study.readings import MULTIVERSES, shares
@@ -183,7 +193,7 @@ def _draw_readings(runs: pd.DataFrame, tasks: Sequence[str], *, seed: int = 0) -
 
 # --- the experiments --------------------------------------------------------------------------------------------------
 
-_LETTER = NINE[:3]
+_LETTER, _OFFICE = NINE[:3], NINE[3:6]
 _QUICK = (*_LETTER, "office-2", "office-3", "crafter-1")
 """Tasks of the profile "quick", whose budgets leave Office 1 unsolved; pixels are slow, so it has one Crafter task."""
 
@@ -227,12 +237,16 @@ EXPERIMENTS: dict[str, Experiment] = {
         draw=_trajectories(ABLATIONS, paper=False),
     ),
     "robustness": Experiment(
-        question="Does it still work with wrong labels, and with pixels that never repeat?",
+        question="Does it still work with wrong labels, random starts, slippery moves, and pixels that never repeat?",
         kind=TRAINING,
         plans={
             "smoke": (Plan(("letter-1",), ("flipped",), 1), Plan(("crafter-1",), ("pixels",), 1)),
             "quick": (Plan(("letter-1",), ("flipped",), 3),),
-            "paper": (Plan(_LETTER, ("flipped",), 5), Plan(("crafter-1",), ("pixels",), 3)),
+            "paper": (
+                Plan(_LETTER, ("flipped", "flipped-planner", "slips", "slips-planner", "starts", "starts-planner"), 5),
+                Plan(_OFFICE, ("starts-planner",), 5),
+                Plan(("crafter-1",), ("pixels",), 3),
+            ),
         },
         table=_discoveries(ROBUSTNESS),
         draw=_trajectories(ROBUSTNESS, paper=False),
@@ -250,6 +264,17 @@ EXPERIMENTS: dict[str, Experiment] = {
         },
         table=tables.advantage,
         draw=_curves(CURVES),
+    ),
+    "questions": Experiment(
+        question="What does each episode of the planner tell, and are its predictions right?",
+        kind=QUESTIONS,
+        plans={
+            "smoke": (Plan(("letter-1",), ("planner",), 1),),
+            "quick": (Plan(_LETTER, ("planner",), 3),),
+            "paper": (Plan(NINE, ("planner",), 5), Plan(_LETTER, ASKING, 5)),
+        },
+        table=tables.question_table,
+        draw=_reliability,
     ),
     "generalization": Experiment(
         question="Do the learned labels help on an unseen task in a changed world?",

@@ -65,15 +65,19 @@ def train(learner: PPO | Pursuit, steps: int) -> tuple[list[dict[str, float]], b
     return history, False
 
 
-def success_curve(history: Sequence[Mapping[str, Any]], solved: bool, task: Task, steps: int) -> pd.DataFrame:
+def success_curve(
+    history: Sequence[Mapping[str, Any]], solved: bool, task: Task, steps: int, num_envs: int | None = None
+) -> pd.DataFrame:
     """Columns env_steps, success_rate, solved, budget: the rate of the episodes that ended in each window of steps.
 
     A window is long enough that an episode ends in every environment. All start together, so in a shorter first window
     only successes could end. A run that solves the task ends there; its last row holds the rate by which it was judged.
+    num_envs: environments side by side; None: as in the settings.
     """
     config = LSTOCConfig()
-    window = max(steps // POINTS, config.num_envs * (task.horizon + config.ppo.segment_length))
     table = pd.DataFrame(history, columns=["env_steps", "episodes", "success_rate"])
+    least = (config.num_envs if num_envs is None else num_envs) * (task.horizon + config.ppo.segment_length)
+    window = max(int(table.env_steps.max()) // POINTS, least)
     none_ended = table.tail(1).assign(episodes=1, success_rate=0.0)  # then none has succeeded
     table = table[table.episodes > 0] if table.episodes.any() else none_ended
     table = table.astype({"env_steps": "int64", "episodes": "int64"})

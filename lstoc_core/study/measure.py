@@ -2,12 +2,13 @@
 
 - `training`: a policy learns a task, by a variant of LSTOC or a baseline: success rate over steps, and for those that
   discover subgoals what they found and when;
+- `questions`: what the planner predicted before each episode, and what came;
 - `accuracy`: every algorithm for subgoals on prefixes of one data set;
 - `generalization`: labels learned in one world pay for progress on another task in a changed world.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
 
@@ -18,6 +19,7 @@ from lstoc_core.discovery.guided import guided
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.discovery.published.training import TRAININGS
+from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.loop import Discovery, discover
 from lstoc_core.policies.ppo import PPO
@@ -56,7 +58,29 @@ def training(spec: RunSpec) -> pd.DataFrame:
     settings = settings_of(spec.config)
     if not isinstance(settings, Discovering):
         return success_curve(*train(settings.learner(task, seed=spec.seed), steps), task, steps)
-    world = world_of(spec.config)
+    found = _discovered(spec, settings)
+    assert found.explorer is not None
+    solved, num_envs = found.history[-1]["phase"] == "solved", found.explorer.env.num_envs
+    return success_curve(found.history, solved, task, steps, num_envs).assign(**discovery_facts(found, task))
+
+
+def questions(spec: RunSpec) -> pd.DataFrame:
+    """One row for each episode of the planner: the fields of `Question`; and in every row what was found.
+
+    spec.config: as in `training`, of a variant that explores by the planner. The task is not solved.
+    """
+    settings = settings_of(spec.config)
+    assert isinstance(settings, Discovering)
+    found = _discovered(spec, replace(settings, solve=False))
+    assert isinstance(found.explorer, PlannerExplorer), f"{spec.name} does not explore by the planner"
+    marks = score(found, TASKS[spec.task])
+    rows = pd.DataFrame([asdict(question) for question in found.explorer.questions])
+    return rows.assign(episode=np.arange(1, len(rows) + 1), finished=found.finished, exact=marks.exact)
+
+
+def _discovered(spec: RunSpec, settings: Discovering) -> Discovery:
+    """The discovery that a run asks for."""
+    task, world = TASKS[spec.task], world_of(spec.config)
     found = discover(
         world.env(task, seed=spec.seed),
         method=settings.method,
@@ -64,14 +88,13 @@ def training(spec: RunSpec) -> pd.DataFrame:
         contrast=world.contrast,
         explorer=settings.explorer,
         seed=spec.seed,
-        max_steps=steps,
+        max_steps=spec.config["steps"],
         solve=settings.solve,
         progress=False,
         config=settings.loop_config(wrong_labels=world.wrong_labels),
     )
     _require_whole(found, spec)
-    solved = found.history[-1]["phase"] == "solved"
-    return success_curve(found.history, solved, task, steps).assign(**discovery_facts(found, task))
+    return found
 
 
 def _require_whole(found: Discovery, spec: RunSpec) -> None:

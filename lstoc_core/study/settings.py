@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lstoc_core.policies.ppo import PPO
     from lstoc_core.policies.pursuit import Pursuit
     from lstoc_core.trajectories.interned import InternedVectorEnv
-    from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels
+    from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels, SlipperyMoves
 
 Contrast = Literal["exact", "learned"]
 FRAMES = 2000
@@ -71,6 +71,42 @@ class WrongLabels:
 
 
 @dataclass(frozen=True)
+class RandomStarts:
+    """Episodes start on a random free cell without a letter."""
+
+    wrong_labels: ClassVar[float] = 0.0
+    contrast: ClassVar[Contrast] = "exact"
+
+    def config(self) -> dict[str, Any]:
+        """That starts are random."""
+        return {"random_starts": True}
+
+    def env(self, task: Task, *, seed: int) -> Task:
+        """The task without a fixed start."""
+        return replace(task, start=None)
+
+
+@dataclass(frozen=True)
+class Slippery:
+    """With probability `rate`, a move is replaced by a random one. Nobody is told."""
+
+    rate: float
+    wrong_labels: ClassVar[float] = 0.0
+    contrast: ClassVar[Contrast] = "exact"
+
+    def config(self) -> dict[str, Any]:
+        """The rate."""
+        return {"slips": self.rate}
+
+    def env(self, task: Task, *, seed: int) -> "Callable[[], SlipperyMoves]":
+        """A factory of environments with slippery moves."""
+        from lstoc_core.worlds import make_env
+        from lstoc_core.worlds.perturbed import SlipperyMoves
+
+        return lambda: SlipperyMoves(make_env(task=task), self.rate)
+
+
+@dataclass(frozen=True)
 class PixelNoise:
     """Every pixel is off by up to `amplitude` grey levels, so that no observation repeats.
 
@@ -111,7 +147,7 @@ def _random_frames(env: "NoisyPixels", seed: int) -> np.ndarray:
     return np.stack(frames)
 
 
-WorldChange = Unchanged | WrongLabels | PixelNoise
+WorldChange = Unchanged | WrongLabels | RandomStarts | Slippery | PixelNoise
 """How a run's world differs from the task's: `env` makes it, `wrong_labels` and `contrast` are what LSTOC is told."""
 
 
@@ -119,6 +155,10 @@ def world_of(config: Mapping[str, Any]) -> WorldChange:
     """The change of the world that a run's configuration names."""
     if "flipped" in config:
         return WrongLabels(config["flipped"])
+    if "random_starts" in config:
+        return RandomStarts()
+    if "slips" in config:
+        return Slippery(config["slips"])
     return PixelNoise(config["pixel_noise"]) if "pixel_noise" in config else Unchanged()
 
 
@@ -143,6 +183,12 @@ class ForwardChanges(TypedDict, total=False):
     training: Literal["converged", "printed"]
 
 
+class PlannerChanges(TypedDict, total=False):
+    """Fields of `PlannerConfig` with another value than the default."""
+
+    imagined: int
+
+
 @dataclass(frozen=True)
 class Discovering:
     """LSTOC: discover the subgoals by `method`; with `solve`, go on until the policy completes the task."""
@@ -152,10 +198,11 @@ class Discovering:
     explorer: Literal["policy", "planner", "auto"] = "policy"
     loop: LoopChanges = field(default_factory=LoopChanges)
     forward: ForwardChanges = field(default_factory=ForwardChanges)
+    planner: PlannerChanges = field(default_factory=PlannerChanges)
 
     def config(self) -> dict[str, Any]:
         """The method, whether it goes on to solve, and what differs from the default."""
-        changes = {"settings": dict(self.loop), "forward": dict(self.forward)}
+        changes = {"settings": dict(self.loop), "forward": dict(self.forward), "planner": dict(self.planner)}
         explorer = {} if self.explorer == "policy" else {"explorer": self.explorer}
         told = {"discovery": self.method, "solve": self.solve} | explorer
         return told | {name: each for name, each in changes.items() if each}
@@ -167,7 +214,8 @@ class Discovering:
         default = LSTOCConfig()
         forward = replace(default.forward, **self.forward)
         guided = replace(default.guided, noise=wrong_labels)
-        return replace(default, forward=forward, guided=guided, **self.loop)
+        planner = replace(default.planner, **self.planner)
+        return replace(default, forward=forward, guided=guided, planner=planner, **self.loop)
 
 
 @dataclass(frozen=True)
@@ -211,7 +259,7 @@ Settings = Discovering | Baseline
 def settings_of(config: Mapping[str, Any]) -> Settings:
     """The learner that a run's configuration names."""
     if "discovery" in config:
-        changes = config.get("settings", {}), config.get("forward", {})
+        changes = (config.get(name, {}) for name in ("settings", "forward", "planner"))
         return Discovering(config["discovery"], config["solve"], config.get("explorer", "policy"), *changes)
     learners: dict[str, Baseline] = {"ppo": PlainPPO(config.get("bonus", 0.0)), "oracle": Oracle()}
     if (name := config.get("learner")) not in learners:

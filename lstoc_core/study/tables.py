@@ -215,6 +215,61 @@ def solved_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[st
     return pd.DataFrame(rows, columns=["task", "method", "solved", "steps", "budget"])
 
 
+# --- questions of the planner -----------------------------------------------------------------------------------------
+
+
+def planned_episodes(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `measure.questions` about episodes that the beliefs had judged before."""
+    return table[table.success.notna()]
+
+
+def question_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
+    """Per task and method: episodes of a run, bits to learn, bits per planned episode, the limit, and predictions.
+
+    bits to learn: log2 of the number of consistent assignments before the first planned episode, median over runs.
+    per episode: bits to learn over the number of planned episodes; limit: log2 of the possible outcomes of one.
+    predicted, real: mean predicted probability of success, and share of successes, of the planned episodes.
+    map wrong: share of the map's last predictions that were wrong at the end, worst run.
+    """
+    columns = ["exact", "episodes", "bits to learn", "per episode", "limit", "predicted", "real", "map wrong"]
+    rows = []
+    for task, method in product(tasks, VARIANTS):
+        some = _of(table, task)
+        some = some[some.method == method]
+        if some.empty:
+            continue
+        planned, last = planned_episodes(some).groupby("seed"), some.groupby("seed").last()
+        bits = planned.left.first()
+        rows.append(
+            {
+                "task": task,
+                "method": variant(method).title,
+                "exact": f"{int(last.exact.sum())} of {len(last)}",
+                "episodes": _median_and_range(last.episode),
+                "bits to learn": round(float(bits.median()), 1),
+                "per episode": round(float((bits / planned.size()).median()), 1),
+                "limit": round(float(planned.limit.max().median()), 1),
+                "predicted": round(float(planned_episodes(some).success.mean()), 2),
+                "real": round(float(planned_episodes(some).answer.mean()), 2),
+                "map wrong": f"{last.error_rate.max():.1%}",
+            }
+        )
+    return pd.DataFrame(rows, columns=["task", "method", *columns])
+
+
+def reliability(table: pd.DataFrame, bins: int = 10) -> pd.DataFrame:
+    """Planned episodes by their predicted probability of success: a row for each bin that has some.
+
+    predicted: mean prediction; real: share of successes, with Wilson's 95 % interval low to high.
+    """
+    planned = planned_episodes(table)
+    rows = []
+    for _, some in planned.groupby((planned.success * bins).astype(int).clip(upper=bins - 1)):
+        share = wilson(some.answer.sum(), len(some))
+        rows.append((some.success.mean(), share.estimate, share.low, share.high, len(some)))
+    return pd.DataFrame(rows, columns=["predicted", "real", "low", "high", "episodes"]).astype(float)
+
+
 # --- labels -----------------------------------------------------------------------------------------------------------
 
 

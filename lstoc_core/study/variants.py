@@ -12,7 +12,9 @@ from lstoc_core.study.settings import (
     Oracle,
     PixelNoise,
     PlainPPO,
+    RandomStarts,
     Settings,
+    Slippery,
     Unchanged,
     WorldChange,
     WrongLabels,
@@ -53,7 +55,15 @@ class Variant:
         return self.settings.config() | self.world.config()
 
 
-_LSTOC = Variant("lstoc", "LSTOC (guided)", "#0072b2", settings=Discovering(solve=True))
+_LSTOC = Variant("lstoc", "LSTOC (PPO explorer)", "#0072b2", settings=Discovering(solve=True))
+# Walks on the map solve the task; a policy trained on the map would touch the world no more.
+_PLANNER = Variant(
+    "planner",
+    "LSTOC (planner)",
+    "#009e73",
+    settings=Discovering(solve=True, explorer="planner", planner={"imagined": 0}),
+)
+_ASKING = Discovering(explorer="planner")
 _PUBLISHED = "LSTOC as published"
 _EXACT = f"{_PUBLISHED}, exact optimum"
 
@@ -61,8 +71,8 @@ VARIANTS: dict[str, Variant] = {
     variant.name: variant
     for variant in (
         _LSTOC,
-        replace(_LSTOC, name="guided", settings=None),
-        Variant("planner", "LSTOC (guided, planner)", "#009e73", settings=Discovering(explorer="planner")),
+        replace(_LSTOC, name="guided", title="LSTOC (guided)", settings=None),
+        _PLANNER,
         Variant("fixed", "fixed exploration policy", "#e69f00", settings=Discovering(loop={"train_explorer": False})),
         Variant("forward", _PUBLISHED, "#56b4e9", settings=Discovering("forward")),
         Variant("forward-exact", _EXACT, "#56b4e9", settings=Discovering("forward", forward={"exact": True})),
@@ -98,15 +108,21 @@ VARIANTS: dict[str, Variant] = {
         Variant("explained-0", "explained success pays 0", settings=Discovering(loop={"explained": 0.0})),
         Variant("explained-1", "explained success pays 1", settings=Discovering(loop={"explained": 1.0})),
         Variant("flipped", "2 % of labels wrong", world=WrongLabels(0.02), settings=Discovering()),
+        Variant("flipped-planner", "2 % of labels wrong, planner", world=WrongLabels(0.02), settings=_ASKING),
+        Variant("starts", "random starts", world=RandomStarts(), settings=Discovering()),
+        Variant("starts-planner", "random starts, planner", world=RandomStarts(), settings=_ASKING),
+        Variant("slips", "10 % of moves slip", world=Slippery(0.1), settings=Discovering()),
+        Variant("slips-planner", "10 % of moves slip, planner", world=Slippery(0.1), settings=_ASKING),
         Variant("pixels", "pixels that never repeat", world=PixelNoise(3), settings=Discovering()),
     )
 }
 """All variants by name, in their order in tables and legends."""
 
-CURVES = ("lstoc", "ppo", "ppo+bonus", "oracle")
+CURVES = ("lstoc", "planner", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
-ROBUSTNESS = ("flipped", "pixels")
+ASKING = ("flipped-planner", "starts-planner", "slips-planner")
+ROBUSTNESS = ("flipped", "flipped-planner", "starts", "starts-planner", "slips", "slips-planner", "pixels")
 FORWARD = ("forward", "forward-exact", "forward-fixed", "baseline1", "baseline2")
 DISCOVERIES = ("lstoc", "planner", "fixed", *FORWARD)
 OFFLINE = ("guided", "forward", "forward-exact", "baseline1", "baseline2")

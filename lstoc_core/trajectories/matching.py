@@ -52,6 +52,14 @@ def contains(store: TrajectoryStore, path: Sequence[int]) -> Bools:
     return earliest_match(store, path) >= 0
 
 
+def visited_part(path: Sequence[int], ids: Iterable[int]) -> int:
+    """How many key states of a path, from its beginning on, one walk of ids visits in order."""
+    length = 0
+    for each in ids:
+        length += length < len(path) and each == path[length]
+    return length
+
+
 def explained_by(store: TrajectoryStore, sequences: Iterable[Sequence[int]]) -> Bools:
     """Which trajectories contain at least one of the sequences."""
     explained = np.zeros(len(store), np.bool_)

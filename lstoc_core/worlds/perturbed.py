@@ -1,4 +1,4 @@
-"""Worlds made harder on purpose, one episode at a time: wrong labels, and pixels that never repeat."""
+"""Worlds made harder on purpose, one episode at a time: wrong labels, slippery moves, pixels that never repeat."""
 
 from typing import Any, SupportsFloat
 
@@ -26,6 +26,25 @@ class FlippedLabels(gymnasium.Wrapper):
         if (terminated or truncated) and self._rng.random() < self.rate:
             info = {**info, "success": not info["success"]}
         return observation, reward, terminated, truncated, info
+
+
+class SlipperyMoves(gymnasium.Wrapper):
+    """With probability `rate`, a uniformly random action is taken instead of the chosen one."""
+
+    def __init__(self, env: gymnasium.Env, rate: float) -> None:
+        if not 0 <= rate <= 1:
+            raise ValueError(f"rate={rate}: give a probability, from 0 to 1")
+        super().__init__(env)
+        self.rate = rate
+        self._rng = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._rng = _own_stream(self._rng, seed)
+        return self.env.reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        slips = self._rng.random() < self.rate
+        return self.env.step(self._rng.integers(self.action_space.n) if slips else action)  # type: ignore[attr-defined]
 
 
 class NoisyPixels(gymnasium.ObservationWrapper):
