@@ -49,6 +49,12 @@ class FlatObservations:
         batch = iterate(batch_space(self.space, count), _reduced(self.space, observations))
         return np.stack([np.asarray(spaces.flatten(self.space, one), self.box.dtype) for one in batch])
 
+    def unflat(self, row: NDArray[Any]) -> Any:
+        """The observation of an array, as the environment gave it, but for entries that were left out."""
+        if isinstance(self.space, spaces.Box):
+            return row
+        return spaces.unflatten(self.space, row)
+
     def is_batch(self, observations: Any) -> bool:
         """Whether these are several observations rather than one: told by the dimensions of the first part."""
         space: AnySpace = self.space
