@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from lstoc_core.trajectories.door import InputError as InputError
     from lstoc_core.trajectories.interned import InternedVectorEnv as InternedVectorEnv
     from lstoc_core.trajectories.success import EpisodeEnd as EpisodeEnd
+    from lstoc_core.trajectories.tiles import tiles as tiles
     from lstoc_core.worlds import World as World
     from lstoc_core.worlds import compile_world as compile_world
     from lstoc_core.worlds import make_vec as make_vec
@@ -72,6 +73,7 @@ else:
         "trajectories.door": ("InputError",),
         "trajectories.interned": ("InternedVectorEnv",),
         "trajectories.success": ("EpisodeEnd",),
+        "trajectories.tiles": ("tiles",),
         "worlds": ("World", "compile_world", "make_vec"),
         "worlds.tasks": ("TASKS", "Task", "TaskError", "make_task"),
     }

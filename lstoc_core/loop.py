@@ -38,6 +38,7 @@ from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.door import InputError
+from lstoc_core.trajectories.events import NameEvents
 from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
@@ -56,6 +57,7 @@ def discover(
     method: Literal["guided", "forward"] | MakeMethod = "guided",
     fsm: FSM | str | None = None,
     success: Success = "auto",
+    events: NameEvents | None = None,
     seed: int = 0,
     max_steps: int = 1_000_000,
     solve: bool = False,
@@ -77,6 +79,8 @@ def discover(
     success: how an episode's end says whether the task was done. "info": `info["success"]`; "is_success":
     `info["is_success"]`; "reward": the last reward is positive; or a function from an `EpisodeEnd` to True or False.
     "auto": the one of both keys that the info has.
+    events: key states are features of observations: a function from an observation, as the environment gives it, to the
+        names of what holds in it; or a ready one, `tiles()`. None: a key state is one observation.
     max_steps: budget of environment steps for exploration and solve phase together. Updates are whole: the last one may
         go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.
@@ -102,8 +106,8 @@ def discover(
     problem, seed = named_environment(env) if isinstance(env, str) else env, operator.index(seed)
     confirm = (0 if isinstance(problem, Problem) else CONFIRM) if confirm is None else confirm
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    used = fitting(explorer, method)
-    world = vector_of_ids(problem, num_envs(used, config), seed=seed, success=success)
+    used = fitting(explorer, method, events=events is not None)
+    world = vector_of_ids(problem, num_envs(used, config), seed=seed, success=success, events=events)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
     again = partial(widened, problem, world, seed=seed, success=success)
     setting = Setting(world, fsm, config, seed, contrast, discount, again)
@@ -114,6 +118,7 @@ def discover(
     if checkpoint is not None:
         told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": seed}
         told |= {} if success == "auto" else {"success": _name(success, success)}
+        told |= {} if events is None else {"events": _name(events, events)}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
         journal = saved.load(scout, finder) or journal
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.discovery.contradictions import contradictions
@@ -20,8 +21,9 @@ from lstoc_core.logic import FSM, parse
 from lstoc_core.result import Discovery, answer_of
 from lstoc_core.run.methods import guided_for
 from lstoc_core.trajectories.door import InputError, booleans, numbers
-from lstoc_core.trajectories.flat import FlatObservations
-from lstoc_core.trajectories.identity import ExactIdentity
+from lstoc_core.trajectories.events import EventIdentity, EventReading, NameEvents
+from lstoc_core.trajectories.flat import FlatObservations, box_like
+from lstoc_core.trajectories.identity import ExactIdentity, Identity
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.success import EpisodeEnd, Success, check_success, succeeded
 
@@ -42,6 +44,7 @@ def learn(
     fsm: FSM | str | None = None,
     *,
     success: Success = "auto",
+    events: NameEvents | None = None,
     observations: NDArray[Any] | None = None,
     config: GuidedConfig | None = None,
     seed: int = 0,
@@ -51,6 +54,7 @@ def learn(
     trajectories: a list of arrays [T + 1, ...], one row per observation; a TrajectoryStore; or a Minari dataset.
     labels: whether each episode completed the task. A TrajectoryStore brings its own; those of a dataset are read by
     the rule `success` (see `discover`) unless they are given.
+    events: key states are features: a function from an observation to the names of what holds in it (see `discover`).
     observations: of a TrajectoryStore, the table of its ids, for `key_states`. None: the ids themselves.
     config: of the guided method. Set `prompt=False` if episodes may go on after a success.
 
@@ -62,7 +66,11 @@ def learn(
         raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
     check_success(success)
     store, table = _given(trajectories, labels, success, observations)
-    method = guided_for(fsm, config or GuidedConfig())
+    reading = None
+    if events is not None:
+        states = EventIdentity(events, _flat(trajectories, table))
+        store, table, reading = _with_states(store, table, states), states.observations, EventReading(states)
+    method = guided_for(fsm, config or GuidedConfig(), reading=reading)
     if store.labels.any() and not store.labels.all():
         if fsm is None:
             half = np.random.default_rng(seed).permutation(len(store))[: len(store) // 2]
@@ -94,21 +102,47 @@ def check(
     labels: ArrayLike | None = None,
     *,
     success: Success = "auto",
+    events: NameEvents | None = None,
     prompt: bool = True,
 ) -> NDArray[np.int64]:
     """Indices of the recorded episodes that contradict a discovery: its sequences do not predict their outcome.
 
     trajectories, labels, success: as for `learn`; the ids of a TrajectoryStore are rows of `discovery.observations`.
+    events: the same that the discovery was made with.
     prompt: a success must also end where it first contains a sequence. False: only the label counts.
     """
     if not discovery.sequences:
         raise ValueError(f"no sequence was discovered, so there is nothing to test: {discovery.missing}")
     check_success(success)
+    if (events is not None) != any(key.event for key in discovery.key_states):
+        raise ValueError("events= must be what the discovery was made with: a function if it was one, else None")
     store, table = _given(trajectories, labels, success, None)
+    if events is not None:
+        if isinstance(trajectories, TrajectoryStore):
+            raise ValueError("events= are of observations, a TrajectoryStore has ids: give arrays or a dataset")
+        states = EventIdentity(events, _flat(trajectories, table))
+        read = EventReading(states)(_with_states(store, table, states))
+        numbers = [states.event_number(key.event) for key in discovery.key_states]
+        return contradictions(
+            read, [tuple(numbers[key] for key in path) for path in discovery.sequences], prompt=prompt
+        )
     keys = np.array([key.observation_id for key in discovery.key_states])
     if not isinstance(trajectories, TrajectoryStore):
         store, keys = _same_ids(store, table, np.stack([key.observation for key in discovery.key_states]))
     return contradictions(store, [tuple(keys[[*path]].tolist()) for path in discovery.sequences], prompt=prompt)
+
+
+def _with_states(store: TrajectoryStore, table: NDArray[Any], identity: Identity) -> TrajectoryStore:
+    """The trajectories in ids of another identity."""
+    renamed = TrajectoryStore()
+    renamed.append_flat(identity.ids(table)[store.ids], store.lengths, store.labels)
+    return renamed
+
+
+def _flat(trajectories: Trajectories, table: NDArray[Any]) -> FlatObservations:
+    """How the rows of the table were flattened."""
+    space = getattr(trajectories, "observation_space", None)
+    return FlatObservations(space if isinstance(space, spaces.Dict | spaces.Tuple) else box_like(table))
 
 
 def _same_ids(
@@ -121,10 +155,8 @@ def _same_ids(
             "make them agree"
         )
     identity, dtype = ExactIdentity(), np.result_type(table.dtype, keys.dtype)
-    ids, own = identity.ids(table.astype(dtype)), identity.ids(keys.astype(dtype))
-    renamed = TrajectoryStore()
-    renamed.append_flat(ids[store.ids], store.lengths, store.labels)
-    return renamed, own
+    renamed = _with_states(store, table.astype(dtype), identity)
+    return renamed, identity.ids(keys.astype(dtype))
 
 
 def _given(

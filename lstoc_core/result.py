@@ -29,6 +29,7 @@ from lstoc_core.run.environments import EnvLike
 from lstoc_core.run.journal import Record
 from lstoc_core.run.rollout import Rollout, rollouts
 from lstoc_core.trajectories.door import InputError
+from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.success import Success
 
@@ -49,9 +50,14 @@ class KeyState:
 
     index: int
     observation: NDArray[Any]
+    """With `events=`, the first observation seen in which the feature holds."""
     observation_id: int
+    event: str = ""
+    """The name of the feature, with `events=`; else empty."""
 
     def __repr__(self) -> str:
+        if self.event:
+            return f"KeyState({self.index}, event {self.event!r})"
         return f"KeyState({self.index}, observation {self.observation_id} of shape {self.observation.shape})"
 
 
@@ -80,9 +86,9 @@ class Discovery:
     landmarks: tuple[tuple[Landmark, ...], ...]
     """What every success passes, in order, for each sequence: required (its omission was seen to fail) or forced (no
     episode ever omitted it, so it cannot be tested). Only "guided" reports them."""
-    alike: dict[str, tuple[int, ...]]
-    """Symbol -> the landmarks' keys among which no episode could choose, where the answer is one of several that differ
-    only in forced landmarks. Else empty."""
+    alike: dict[str, tuple[int, ...] | tuple[str, ...]]
+    """Symbol -> the observation ids, or names of events, among which no episode could choose, where the answer is one
+    of several that differ only in forced landmarks. Else empty."""
     tested: int
     """Episodes since the answer was found that could have contradicted it, and did not."""
     withdrawn: int
@@ -127,9 +133,9 @@ class Discovery:
 
     @property
     def names(self) -> dict[int, str]:
-        """Key state -> its name, or s0, s1, ... where it has none."""
+        """Key state -> its name; where it has none, that of its event, or s0, s1, ..."""
         known = self.labeling.mapping if self.labeling is not None else {}
-        return {key.index: known.get(key.index, f"s{key.index}") for key in self.key_states}
+        return {key.index: known.get(key.index, key.event or f"s{key.index}") for key in self.key_states}
 
     def __repr__(self) -> str:
         """At most five lines: how far it came, what was found, what is missing."""
@@ -258,6 +264,7 @@ class Discovery:
             "format": FORMAT,
             **{name: getattr(self, name) for name in (*plain, *counts)},
             "key_ids": [key.observation_id for key in self.key_states],
+            "key_events": [key.event for key in self.key_states],
             "landmarks": [[_told(landmark) for landmark in branch] for branch in self.landmarks],
             "tree": self.tree.to_json(),
             "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
@@ -311,8 +318,15 @@ def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
         landmarks=_read_landmarks(facts.get("landmarks", []), arrays.get("landmarks")),
         alike={name: tuple(keys) for name, keys in facts.get("alike", {}).items()},
         key_states=tuple(
-            KeyState(index, np.asarray(observation), key)
-            for index, (key, observation) in enumerate(zip(facts["key_ids"], arrays["key_states"], strict=True))
+            KeyState(index, np.asarray(observation), key, event)
+            for index, (key, observation, event) in enumerate(
+                zip(
+                    facts["key_ids"],
+                    arrays["key_states"],
+                    facts.get("key_events", [""] * len(facts["key_ids"])),
+                    strict=True,
+                )
+            )
         ),
         tree=SubgoalTree.from_json(facts["tree"]),
         fsm=_fsm(facts["fsm"]) if facts["fsm"] else None,
@@ -356,16 +370,29 @@ def answer_of(
     number = {key: index for index, key in enumerate(method.key_states)}
     sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
     guided = method if isinstance(method, Guided) else None
+    reading = guided.reading if guided is not None else None
     branches = guided.landmarks(store) if guided is not None and method.paths else ()
     return {
         "sequences": sequences,
         "landmarks": tuple(
-            tuple(replace(each, observation=np.array(observations[each.key]), name=f"{each.key}") for each in branch)
+            tuple(
+                replace(
+                    each, observation=np.array(observations[_state(reading, each.key)]), name=_spelt(reading, each.key)
+                )
+                for each in branch
+            )
             for branch in branches
         ),
-        "alike": dict(guided.alike) if guided is not None else {},
+        "alike": {
+            name: tuple(map(reading.event_name, keys)) if reading is not None else keys
+            for name, keys in (guided.alike.items() if guided is not None else ())
+        },
         "verdict": guided.verdict if guided is not None else "finished" if method.finished else "open",
-        "key_states": tuple(KeyState(index, np.array(observations[key]), key) for key, index in number.items()),
+        "key_states": tuple(
+            KeyState(index, np.array(observations[state]), state, reading.event_name(key) if reading else "")
+            for key, index in number.items()
+            for state in [_state(reading, key)]
+        ),
         "tree": method.tree,
         "fsm": fsm,
         "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
@@ -373,6 +400,15 @@ def answer_of(
         "proved": guided is not None and guided.proved,
         "observations": observations,
     }
+
+
+def _state(reading: EventReading | None, key: int) -> int:
+    """The observation id of a key; of an event, the first one in which it holds."""
+    return reading.state_of(key) if reading is not None else key
+
+
+def _spelt(reading: EventReading | None, key: int) -> str:
+    return reading.event_name(key) if reading is not None else str(key)
 
 
 def _labeling(

@@ -134,7 +134,7 @@ def test_what_changes_at_a_landmark():
     (branch,) = search.branches(((5,),))
     assert [landmark.key for landmark in branch] == [1, 2, 5]
     assert [landmark.required for landmark in branch] == [False, False, True]
-    # around 2: 1 and 3 before, 2, 3, 4 and 5 after it
+    # around 2: 1 and 3 before, 2, 3, 4 and 5 after it; around 1: 3 before, 1 to 5 after it
     assert search.change(2) == 1 - 1 / 5
     assert search.change(1) == 1 - 1 / 5
     assert search.missed(2) == 1.0

@@ -7,7 +7,7 @@ world forces a step, several assignments stay consistent for ever. Then it finis
 only in forced elements. It takes the one whose landmarks say most.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from lstoc_core.discovery.landmarks import Branch, LandmarkSearch
 from lstoc_core.discovery.method import Missing, Request, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.logic.fsm import Word
+from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
@@ -57,13 +58,18 @@ class Guided:
     structure: minimal sequences of an FSM. With it, the method finishes when exactly one answer is consistent; or when
     all consistent ones have been alike while the number of trajectories doubled. Without it, the method finishes when
     its sequences are decided, explain every success, and have not changed while the number of trajectories doubled.
+    reading: how trajectories are read as events; keys are then events. None: keys are observation ids.
     """
 
     def __init__(
-        self, config: GuidedConfig | None = None, contrast: SlotScores | None = None, structure: Sequence[Word] = ()
+        self,
+        config: GuidedConfig | None = None,
+        contrast: SlotScores | None = None,
+        structure: Sequence[Word] = (),
+        reading: EventReading | None = None,
     ) -> None:
         self.config = config or GuidedConfig()
-        self.contrast, self.structure = contrast, structure
+        self.contrast, self.structure, self.reading = contrast, structure, reading
         self.findings = Findings((), 0, 0)
         self.names: Assignment | None = None
         """Symbol -> observation id, once the method has finished."""
@@ -105,6 +111,7 @@ class Guided:
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Search all trajectories again; what is missing afterwards."""
+        store = self._as_read(store)
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
         self.names, self.alike = None, {}
         self.findings = search.findings()
@@ -137,7 +144,7 @@ class Guided:
                 f"{2 * self._alike_since[1]} trajectories"
             )
         self.alike = _states(several)
-        landmarks = LandmarkSearch(store, search)
+        landmarks = LandmarkSearch(store, search, self._lasting)
         return self._take(max(several, key=lambda answer: _telling(answer, core, landmarks)), search)
 
     def _may_be_alike(self, found: Sequence[Answer], search: GuidedSearch) -> bool:
@@ -152,8 +159,13 @@ class Guided:
 
     def landmarks(self, store: TrajectoryStore) -> tuple[Branch, ...]:
         """What the successes of each sequence pass, in order (see `landmarks`)."""
+        store = self._as_read(store)
         evidence = GuidedSearch(store, self.config, None)
-        return LandmarkSearch(store, evidence).branches(self.paths)
+        return LandmarkSearch(store, evidence, self._lasting).branches(self.paths)
+
+    @property
+    def _lasting(self) -> Callable[[int], float] | None:
+        return self.reading.lasting if self.reading is not None else None
 
     @property
     def verdict(self) -> str:
@@ -192,7 +204,13 @@ class Guided:
 
     def refuted_by(self, store: TrajectoryStore) -> NDArray[np.int64] | None:
         """Indices of the trajectories that contradict the answer; None with `noise`, where any label may be flipped."""
-        return None if self.config.noise else contradictions(store, self.paths, prompt=self.config.prompt)
+        if self.config.noise:
+            return None
+        read = EventReading(self.reading.vocabulary)(store) if self.reading else store
+        return contradictions(read, self.paths, prompt=self.config.prompt)
+
+    def _as_read(self, store: TrajectoryStore) -> TrajectoryStore:
+        return self.reading(store) if self.reading is not None else store
 
     def state_dict(self) -> dict[str, Any]:
         """What the next `advance` depends on, in plain values."""

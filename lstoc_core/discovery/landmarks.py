@@ -10,7 +10,7 @@ landmark is
 What failures pass as often as successes do says nothing, so a forced landmark must be missed by at least one failure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,8 +35,9 @@ class Landmark:
     missed: float
     """Fraction of the failed episodes that never pass it; NaN if none failed."""
     change: float
-    """Fraction of what is seen around it that is seen only before or only after its first visit, from 0 to 1. At 1, it
-    is a gate: nothing seen before it is ever seen after it."""
+    """How lasting the change is, from 0 to 1. Of an observation: the fraction of what is seen around it that is seen
+    only before or only after its first visit. Of an event: the fraction of the steps since it first happened in which
+    it holds."""
     name: str = ""
     observation: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     """What the agent saw there."""
@@ -51,10 +52,15 @@ Branch = tuple[Landmark, ...]
 
 
 class LandmarkSearch:
-    """Landmarks of the satisfying sequences `paths` in all trajectories of a store."""
+    """Landmarks of satisfying sequences in all trajectories of a store.
 
-    def __init__(self, store: TrajectoryStore, evidence: Evidence) -> None:
-        self.store, self.evidence = store, evidence
+    lasting: of a store of events, how long each holds (see `Landmark.change`); None: ids are observations.
+    """
+
+    def __init__(
+        self, store: TrajectoryStore, evidence: Evidence, lasting: Callable[[int], float] | None = None
+    ) -> None:
+        self.store, self.evidence, self.lasting = store, evidence, lasting
         self._missed: dict[int, float] = {}
         self._change: dict[int, float] = {}
 
@@ -97,9 +103,9 @@ class LandmarkSearch:
                 return slot
         return None
 
-    def telling(self, key: int) -> tuple[float, float, int]:
-        """How much a landmark says: what changes with it, how many failures miss it; the first of equals."""
-        return self.change(key), self.missed(key), -key
+    def telling(self, key: int) -> tuple[bool, float, float, int]:
+        """How much a landmark says: whether any failure misses it, what changes with it, how many failures miss it."""
+        return self.missed(key) != 0, self.change(key), self.missed(key), -key
 
     def missed(self, key: int) -> float:
         """Fraction of the failed episodes that never visit a state; NaN if none failed."""
@@ -110,14 +116,17 @@ class LandmarkSearch:
         return self._missed[key]
 
     def change(self, key: int) -> float:
-        """Fraction of the states that are visited only before or only after the first visit of this one."""
+        """How lasting the change is that comes with a key (see `Landmark.change`)."""
         if key not in self._change:
-            store = self.store
-            match = earliest_match(store, (key,))
-            found = np.flatnonzero(match >= 0)
-            first = store.first_of(match[found])
-            before = segment_counts(store, store.offsets[found], first, store.num_ids) > 0
-            behind = segment_counts(store, first - 1, store.offsets[found + 1], store.num_ids) > 0
-            seen = int((before | behind).sum())
-            self._change[key] = 1 - int((before & behind).sum()) / seen if seen else 0.0
+            self._change[key] = self.lasting(key) if self.lasting is not None else self._only_on_one_side(key)
         return self._change[key]
+
+    def _only_on_one_side(self, key: int) -> float:
+        """Fraction of the states that are visited only before, or only from the first visit of this one on."""
+        store, match = self.store, earliest_match(self.store, (key,))
+        chosen = np.flatnonzero(match >= 0)
+        first = match[chosen]
+        before = segment_counts(store, store.offsets[chosen], first, store.num_ids) > 0
+        behind = segment_counts(store, first - 1, store.offsets[chosen + 1], store.num_ids) > 0
+        seen = int((before | behind).sum())
+        return 1 - int((before & behind).sum()) / seen if seen else 0.0

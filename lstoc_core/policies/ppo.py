@@ -27,7 +27,7 @@ from lstoc_core.policies.gru import ProjectedTable, RecurrentPolicy, log_policy,
 from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
 from lstoc_core.trajectories.recorder import EpisodeRecorder
 from lstoc_core.trajectories.store import TrajectoryStore
-from lstoc_core.trajectories.vector_env import IdVectorEnv
+from lstoc_core.trajectories.vector_env import IdVectorEnv, sight_of, vocabulary_of
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ class PPO:
                 f"{env.num_envs} environments cannot be dealt into {config.minibatches} equal minibatches; "
                 "choose a divisor for PPOConfig.minibatches"
             )
-        table = env.observations
+        self._sight = sight_of(env)
+        table = self._sight.observations
         weights, self._sampling, self._shuffling = (
             torch.Generator().manual_seed(int(child.generate_state(1)[0]))
             for child in np.random.SeedSequence(seed).spawn(3)
@@ -123,7 +124,7 @@ class PPO:
             memoryless=config.memoryless, generator=weights,
         )  # fmt: skip
         self.optimizer = torch.optim.Adam(self.policy.parameters(), config.learning_rate, eps=1e-8, fused=True)
-        self.rewards = RewardModel(env.num_envs, RewardPlan(rewards or RewardConfig()))
+        self.rewards = RewardModel(env.num_envs, RewardPlan(rewards or RewardConfig()), vocabulary=vocabulary_of(env))
         self.episodes = EpisodeRecorder(env.num_envs, config.store_limit)
         self.env_steps = 0
         self._seed = seed
@@ -134,13 +135,15 @@ class PPO:
         """Begin an episode in every environment."""
         num_envs = self.env.num_envs
         self._begun = True
-        self._ids, _ = self.env.reset(seed=seed)
+        ids, info = self.env.reset(seed=seed)
+        self._ids = info.get("seen", ids)
+        """What the policy sees now: rows of the table that it looks at."""
         self._begins = np.ones(num_envs, np.bool_)
         self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
-        """Ids of the last segment: the next one embeds them first."""
-        self.rewards.reset(self._ids)
-        self.episodes.begin(self._ids)
+        """Rows of the last segment: the next one embeds them first."""
+        self.rewards.reset(ids)
+        self.episodes.begin(ids)
 
     @property
     def store(self) -> TrajectoryStore:
@@ -185,7 +188,7 @@ class PPO:
         config, env, policy = self.config, self.env, self.policy
         segment = _Segment(config.segment_length, env.num_envs)
         uniform = torch.rand(config.segment_length, env.num_envs, generator=self._sampling)
-        table = ProjectedTable(policy, env, self._rows)
+        table = ProjectedTable(policy, self._sight, self._rows)
         labels: list[NDArray[np.bool_]] = []
         for time in range(config.segment_length):
             segment.ids[time], segment.begins[time] = self._ids, self._begins
@@ -202,13 +205,14 @@ class PPO:
             segment.dones[time] = done
             cut = np.flatnonzero(truncated & ~terminated)
             if len(cut):
-                segment.bootstrap[time, cut] = policy.step(*table.look_up(final_ids[cut]), hidden[cut]).value
+                last = info.get("final_seen", final_ids)[cut]
+                segment.bootstrap[time, cut] = policy.step(*table.look_up(last), hidden[cut]).value
             if done.any():
                 labels.append(success[done])
                 hidden = hidden * torch.from_numpy(~done).unsqueeze(1)
-            self._ids, self._begins, self._hidden = ids, done, hidden
+            self._ids, self._begins, self._hidden = info.get("seen", ids), done, hidden
         segment.last_values = policy.step(*table.look_up(self._ids), self._hidden).value
-        self._rows = np.unique(segment.ids)
+        self._rows = np.unique(segment.ids if self._sight is env else self._ids)  # rows of a sight are overwritten
         self.env_steps += segment.ids.size
         return segment, np.concatenate(labels) if labels else np.empty(0, np.bool_)
 
@@ -232,7 +236,7 @@ class PPO:
         for first in range(0, count, together):
             group = minibatches[first : first + together]
             rows, ids = distinct(segment.ids[:, torch.cat(group).numpy()])
-            embedding = self.policy.embedding(self.env.observations[rows])
+            embedding = self.policy.embedding(self._sight.observations[rows])
             shared = embedding.detach().requires_grad_()
             for envs, part in zip(group, torch.from_numpy(ids).chunk(len(group), 1), strict=True):
                 projection = self.policy.project(shared)
@@ -283,15 +287,18 @@ class PPO:
         generator = torch.Generator().manual_seed(seed)
         left = np.full(env.num_envs, -(-episodes // env.num_envs))
         total, successes = int(left.sum()), 0
-        ids, _ = env.reset(seed=seed)
+        sight = sight_of(env)
+        ids, info = env.reset(seed=seed)
+        ids = info.get("seen", ids)
         hidden = self.policy.initial_hidden(env.num_envs)
-        table = ProjectedTable(self.policy, env, np.unique(ids))
+        table = ProjectedTable(self.policy, sight, np.unique(ids))
         while left.any():
+            table = table if sight is env else ProjectedTable(self.policy, sight, np.unique(ids))
             logits, _, hidden = self.policy.step(*table.look_up(ids), hidden)
             draws = torch.rand(env.num_envs, generator=generator)
             action = logits.argmax(-1) if greedy else sample(log_policy(logits), draws)
             ids, _, terminated, truncated, info = env.step(action.numpy())
-            done = terminated | truncated
+            ids, done = info.get("seen", ids), terminated | truncated
             successes += int((info["success"] & done & (left > 0)).sum())
             left -= done & (left > 0)
             hidden = hidden * torch.from_numpy(~done).unsqueeze(1)
@@ -340,7 +347,7 @@ class PPO:
         self.env.load_state_dict(arrays["env"])
         self.episodes.load_state_dict(arrays["episodes"])
         plan = RewardPlan.from_state_dict(arrays["rewards"])
-        self.rewards = RewardModel(self.env.num_envs, plan, self.episodes.running)
+        self.rewards = RewardModel(self.env.num_envs, plan, self.episodes.running, vocabulary_of(self.env))
         self.policy.load_state_dict(state["policy"])
         self.optimizer.load_state_dict(state["optimizer"])
         for generator, generator_state in zip((self._sampling, self._shuffling), state["generators"], strict=True):

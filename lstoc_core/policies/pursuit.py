@@ -13,9 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.rewards import RewardConfig, RewardPlan, Ways
-from lstoc_core.trajectories.matching import shortest_ways
+from lstoc_core.trajectories.matching import entries, shortest_ways
+from lstoc_core.trajectories.vector_env import vocabulary_of
 
 WINDOW = 8
 """Success is measured over this many updates, counting only those in which an episode ended."""
@@ -76,6 +80,7 @@ class Pursuit:
         self._next_look = 0.0
         self._bonus = self.config.bonus
         self._ways: Ways = {}
+        self._places: dict[int, NDArray[np.int64]] = {}
 
     @property
     def env_steps(self) -> int:
@@ -89,13 +94,19 @@ class Pursuit:
     def plan(self) -> RewardPlan:
         """The current rewards."""
         paid = RewardConfig(progress=self.config.progress, bonus=self._bonus, approach=self.config.approach)
-        return RewardPlan(paid, self.paths, ways=self._ways)
+        return RewardPlan(paid, self.paths, ways=self._ways, places=self._places)
 
     def update(self) -> dict[str, float]:
         """One update of the policy (see `PPO.update`)."""
         learner, store = self.learner, self.learner.store
         if len(store) >= self._next_look:
-            self._ways = shortest_ways(store, {key for path in self.paths for key in path})
+            keys = {key for path in self.paths for key in path}
+            vocabulary = vocabulary_of(learner.env)
+            if vocabulary is None:
+                self._ways = shortest_ways(store, keys)
+            else:
+                self._places = {key: vocabulary.states_with(key) for key in keys}
+                self._ways = shortest_ways(store, keys, lambda key: entries(store, self._places[key]))
             self._next_look = len(store) * GROWTH + 1
         learner.follow(self.plan)
         stats = learner.update()
@@ -112,4 +123,4 @@ class Pursuit:
         """Restore what `state_dict` returned. Restore the learner first: its plan holds the ways."""
         self.recent = Recent((episodes, rate) for episodes, rate in state["recent"])
         self._next_look, self._bonus = state["next_look"], state["bonus"]
-        self._ways = self.learner.rewards.plan.ways
+        self._ways, self._places = self.learner.rewards.plan.ways, dict(self.learner.rewards.plan.places)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.trajectories.events import Vocabulary
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.recorder import Ids, RunningEpisodes
 from lstoc_core.trajectories.store import Bools
@@ -58,6 +59,8 @@ class RewardPlan:
     """A success that contains one of these pays `config.explained`; see also `config.quiet`."""
     ways: Ways = field(default_factory=dict)
     """Shortest ways to the key states of the paths, for approach."""
+    places: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Key state -> the observation ids in which it holds, for approach, where it is an event."""
     worth: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     """Factor of the bonus for observation ids below N, [N]; it is 1 for all others."""
 
@@ -69,13 +72,21 @@ class RewardPlan:
     def state_dict(self) -> dict[str, Any]:
         """The plan as arrays and plain values."""
         sequences = {name: [list(path) for path in getattr(self, name)] for name in ("paths", "explained")}
-        return {"config": asdict(self.config), **sequences, "ways": dict(self.ways), "worth": self.worth}
+        return {
+            "config": asdict(self.config),
+            **sequences,
+            "ways": dict(self.ways),
+            "places": dict(self.places),
+            "worth": self.worth,
+        }
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> RewardPlan:
         """The plan whose `state_dict` this is."""
         paths, explained = (tuple(tuple(path) for path in state[name]) for name in ("paths", "explained"))
-        return cls(RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"])
+        return cls(
+            RewardConfig(**state["config"]), paths, explained, state["ways"], state.get("places", {}), state["worth"]
+        )
 
 
 class PrefixTree:
@@ -94,9 +105,9 @@ class PrefixTree:
         self.paid_depth = self.depth * np.array([prefix in on_path for prefix in prefixes], np.int64)
         self.ends = np.array(sorted({nodes[path] for path in plan.explained}), np.intp)
         self.before_end = np.array(sorted({nodes[path[:-1]] for path in plan.explained if path}), np.intp)
-        self.remaining = self._remaining({nodes[path] for path in plan.paths}, plan.ways)
+        self.remaining = self._remaining({nodes[path] for path in plan.paths}, plan.ways, plan.places)
 
-    def _remaining(self, ends: set[int], ways: Ways) -> NDArray[np.float64]:
+    def _remaining(self, ends: set[int], ways: Ways, places: Mapping[int, NDArray[np.int64]]) -> NDArray[np.float64]:
         """Fewest steps from each observation to the end of a path once a node is reached, [nodes, ids + 1].
 
         Infinite if no way is known. The last column stands for all other observations.
@@ -105,7 +116,8 @@ class PrefixTree:
         remaining = np.full((1 + len(self.key), size + 1), np.inf)
         for node in range(len(self.key), 0, -1):  # children before their parents
             key, parent = int(self.key[node - 1]), int(self.parent[node - 1])
-            onward = 0.0 if node in ends else remaining[node, min(key, size)]
+            there = np.minimum(places.get(key, np.array([key])), size)
+            onward = 0.0 if node in ends else remaining[node, there].min(initial=np.inf)
             if key in ways:
                 steps = ways[key] + onward
                 remaining[parent, : len(steps)] = np.minimum(remaining[parent, : len(steps)], steps)
@@ -120,11 +132,22 @@ class RewardModel:
     in between are harmless; the start observation is not a visit. The episode *advances* when the depth of its deepest
     node grows, at most by one per step. So r_a is paid once per depth: a second branch pays only where it gets further
     than the first. A key state visited too early pays nothing.
+
+    With a vocabulary, ids are states and the keys are events. A key is visited when the event happens, and the bonus is
+    paid for a step in which an event happens for the first time.
     """
 
-    def __init__(self, num_envs: int, plan: RewardPlan | None = None, running: RunningEpisodes | None = None) -> None:
+    def __init__(
+        self,
+        num_envs: int,
+        plan: RewardPlan | None = None,
+        running: RunningEpisodes | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
         """running: episodes under way, to be replayed."""
-        self.num_envs = num_envs
+        self.num_envs, self.vocabulary = num_envs, vocabulary
+        self._before = np.full(num_envs, -1, np.int64)
+        """State before the step; -1 in the first step of an episode."""
         self.plan = plan or RewardPlan()
         self._rows = np.arange(num_envs)
         self._depth = np.zeros(num_envs, np.int64)
@@ -173,13 +196,21 @@ class RewardModel:
         if self.plan.config.approach:
             self._left[envs] = self._remaining(ids)[envs]
         self._stamp += envs
-        self._mark_seen(np.where(envs, ids, -1))
+        if self.vocabulary is not None:
+            self._before[envs] = -1
+        else:
+            self._mark_seen(self._rows, np.where(envs, ids, -1))
 
     def _visit(self, ids: Ids) -> NDArray[np.float64]:
         """Rewards [E] for visiting `ids`, without the label; marks what is reached and seen."""
         reward = np.zeros(self.num_envs)
         advanced = None
-        fresh = (self._tree.key == ids[:, None]) & self._reached[:, self._tree.parent] & ~self._reached[:, 1:]
+        envs, keys, visited = self._rows, ids, self._tree.key == ids[:, None]
+        if self.vocabulary is not None:
+            envs, keys = self._events(ids, self.vocabulary)
+            visited = np.zeros((self.num_envs, len(self._tree.key)), np.bool_)
+            np.logical_or.at(visited, envs, self._tree.key == keys[:, None])
+        fresh = visited & self._reached[:, self._tree.parent] & ~self._reached[:, 1:]
         if fresh.any():
             self._reached[:, 1:] |= fresh
             depth = np.maximum(self._depth, (fresh * self._tree.depth).max(1))
@@ -193,10 +224,10 @@ class RewardModel:
             reward += self.plan.config.approach * nearer
             self._left = np.where(np.isfinite(self._left), self._left - nearer, remaining)
         if self.plan.config.bonus:
-            reward += self.plan.config.bonus * self._mark_seen(ids) * self._worth_of(ids)
+            reward += self.plan.config.bonus * self._mark_seen(envs, keys) * self._worth_of(ids)
             if advanced is not None and self.plan.config.rearm:
                 self._stamp += advanced
-                self._mark_seen(ids)
+                self._mark_seen(envs, keys)
         if self.plan.config.quiet and len(self._tree.before_end):
             reward[self._reached[:, self._tree.before_end].any(1)] = 0
         return reward
@@ -215,15 +246,30 @@ class RewardModel:
         """Columns of the observations in the tree's `remaining`: the last one for unknown ids and for -1."""
         return np.where(ids < self._tree.remaining.shape[1], ids, -1)
 
-    def _mark_seen(self, ids: Ids) -> Bools:
-        """Mark `ids` [E] as seen and return which were new. Id -1, no observation, goes to the spare last column."""
-        if not self.plan.config.bonus:
-            return np.zeros(self.num_envs, np.bool_)
-        while ids.max() + 1 >= self._stamps.shape[1]:
+    def _events(self, ids: Ids, vocabulary: Vocabulary) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+        """The events of this step: the environment and the number of each. Id -1, no observation, has none."""
+        envs: list[int] = []
+        keys: list[int] = []
+        for env, (before, state) in enumerate(zip(self._before.tolist(), ids.tolist(), strict=True)):
+            begun = vocabulary.begun(before, state) if state >= 0 and before != state else ()
+            envs += [env] * len(begun)
+            keys += begun
+        self._before = np.where(ids >= 0, ids, self._before)
+        return np.array(envs, np.intp), np.array(keys, np.int64)
+
+    def _mark_seen(self, envs: NDArray[np.intp], keys: Ids) -> Bools:
+        """Mark keys, each in its environment, as seen; in which environments [E] one was new.
+
+        Key -1, no observation, goes to the spare last column.
+        """
+        new = np.zeros(self.num_envs, np.bool_)
+        if not self.plan.config.bonus or not len(keys):
+            return new
+        while keys.max() + 1 >= self._stamps.shape[1]:
             self._stamps[:, -1] = 0
             self._stamps = np.concatenate([self._stamps, np.zeros_like(self._stamps)], axis=1)
-        new: Bools = self._stamps[self._rows, ids] != self._stamp
-        self._stamps[self._rows, ids] = self._stamp
+        new[envs[self._stamps[envs, keys] != self._stamp[envs]]] = True
+        self._stamps[envs, keys] = self._stamp[envs]
         return new
 
     def _replay(self, running: RunningEpisodes) -> None:
@@ -234,6 +280,9 @@ class RewardModel:
         self._depth[:] = self._paid_depth[:] = 0
         self._left = self._remaining(ids[:, 0])
         self._stamp += 1
-        self._mark_seen(ids[:, 0])
+        if self.vocabulary is not None:
+            self._before[:] = -1
+        else:
+            self._mark_seen(self._rows, ids[:, 0])
         for time in range(1, int(lengths.max())):
             self._visit(np.where(time < lengths, ids[:, time], -1))

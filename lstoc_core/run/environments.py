@@ -11,6 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from lstoc_core.logic.fsm import FSM
+from lstoc_core.trajectories.events import NameEvents
 from lstoc_core.trajectories.flat import box_like
 from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.success import Success
@@ -74,20 +75,27 @@ def identity_of(problem: Any) -> str:
     return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
 
 
-def vector_of_ids(env: Any, num_envs: int, *, seed: int, success: Success) -> IdVectorEnv:
+def vector_of_ids(
+    env: Any, num_envs: int, *, seed: int, success: Success, events: NameEvents | None = None
+) -> IdVectorEnv:
     """A vector environment of observation ids, made from whatever was given."""
+    if events is not None and isinstance(env, Problem | IdVectorEnv):
+        raise ValueError(
+            f"events= for {env!r}, which gives observation ids: give a gymnasium.Env, a factory, an id, or "
+            "InternedVectorEnv(..., events=...)"
+        )
     if isinstance(env, Problem):
         return _labelled_by_itself(env.vector_env(num_envs, seed=seed), success)
     if isinstance(env, gymnasium.Env):
-        return InternedVectorEnv([env], seed=seed, success=success)
+        return InternedVectorEnv([env], seed=seed, success=success, events=events)
     if isinstance(env, IdVectorEnv) and isinstance(env, VectorEnv):
         if not isinstance(env.single_observation_space, spaces.Discrete):
             raise TypeError(f"{env!r} does not give observation ids: make it with observation='id'")
         return _labelled_by_itself(env, success)
     if isinstance(env, VectorEnv):
-        return InternedVectorEnv(env, seed=seed, success=success)
+        return InternedVectorEnv(env, seed=seed, success=success, events=events)
     if callable(env):
-        return InternedVectorEnv([env] * num_envs, seed=seed, success=success)
+        return InternedVectorEnv([env] * num_envs, seed=seed, success=success, events=events)
     raise TypeError(f"cannot explore {env!r}: give a Task, its name, a gymnasium.Env, its id, or a factory of one")
 
 

@@ -40,8 +40,18 @@ def make_auto(setting: Setting) -> AutoExplorer:
 EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
 
 
-def fitting(explorer: str | MakeExplorer, method: object) -> str | MakeExplorer:
-    """The explorer as given; the automatic choice for the paper's method is the policy, as in the paper."""
+def make_policy_for_events(setting: Setting) -> PolicyExplorer:
+    """The same, chosen because key states are events."""
+    reason = "the planner's map is one of observations, not of events"
+    return PolicyExplorer(setting.env, setting.config, seed=setting.seed, reason=reason)
+
+
+def fitting(explorer: str | MakeExplorer, method: object, *, events: bool = False) -> str | MakeExplorer:
+    """The explorer as given; the automatic choice is the policy for events, and for the paper's method."""
+    if events and explorer == "planner":
+        raise ValueError("explorer='planner' knows no events: use explorer='policy' or 'auto'")
+    if explorer == "auto" and events:
+        return make_policy_for_events
     return make_published_policy if explorer == "auto" and method == "forward" else explorer
 
 

@@ -20,9 +20,10 @@ from lstoc_core.discovery.published.training import CONVERGED, TRAININGS
 from lstoc_core.labeling import LabelingError, label
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.suggestions import unknown
+from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
-from lstoc_core.trajectories.vector_env import IdVectorEnv
+from lstoc_core.trajectories.vector_env import IdVectorEnv, vocabulary_of
 
 UNCHECKED = 6
 """Without an FSM, a sequence needs this many times more successes of its own to be decided."""
@@ -55,19 +56,27 @@ MakeMethod = Callable[[Setting], DiscoveryMethod]
 def make_guided(setting: Setting) -> Guided:
     """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories."""
     contrast = _LearnedContrast(setting) if setting.contrast == "learned" else None
-    return guided_for(setting.fsm, setting.config.guided, contrast)
+    vocabulary = vocabulary_of(setting.env)
+    return guided_for(setting.fsm, setting.config.guided, contrast, EventReading(vocabulary) if vocabulary else None)
 
 
-def guided_for(fsm: FSM | None, config: GuidedConfig, contrast: SlotScores | None = None) -> Guided:
+def guided_for(
+    fsm: FSM | None,
+    config: GuidedConfig,
+    contrast: SlotScores | None = None,
+    reading: EventReading | None = None,
+) -> Guided:
     """The guided method, with or without an FSM."""
     if fsm is None:  # nothing can prove the answer, so ask for more support
-        return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrast)
-    return Guided(replace(config, max_length=fsm.longest_path), contrast, fsm.minimal_sequences())
+        return Guided(replace(config, decisive=UNCHECKED * config.decisive), contrast, reading=reading)
+    return Guided(replace(config, max_length=fsm.longest_path), contrast, fsm.minimal_sequences(), reading)
 
 
 def make_forward(setting: Setting) -> Forward:
     """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
     fsm, config = setting.fsm, setting.config.forward
+    if vocabulary_of(setting.env) is not None:
+        raise ValueError("method='forward' knows no events: use method='guided', or leave events= out")
     accept = partial(named, fsm=fsm) if fsm else None
     training = TRAININGS[config.training].sized(setting.env.observations)
     return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount)

@@ -51,6 +51,12 @@ class FlatObservations:
             return numbers(observations, self.box.dtype)
         return np.stack([self.row(one) for one in iterate(batch_space(self.space, count), observations)])
 
+    def unflat(self, row: NDArray[Any]) -> Any:
+        """The observation of an array, as the environment gave it, but for entries that were left out."""
+        if isinstance(self.space, spaces.Box):
+            return row
+        return spaces.unflatten(self.space, row)
+
     def is_batch(self, observations: Any) -> bool:
         """Whether these are several observations rather than one: told by the dimensions of the first part."""
         space: AnySpace = self.space

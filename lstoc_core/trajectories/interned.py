@@ -22,6 +22,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.door import InputError
+from lstoc_core.trajectories.events import EventIdentity, NameEvents, Sight, Vocabulary
 from lstoc_core.trajectories.flat import FlatObservations, ListedActions
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
 from lstoc_core.trajectories.same_step import SameStepVectorEnv
@@ -30,6 +31,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 AnyEnv = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], AnyEnv]
+SIGHT = 256
+"""Observations that `sight` holds per environment: four segments of PPO."""
 
 
 class InternedVectorEnv(VectorEnv[Any, Any, Any]):
@@ -40,6 +43,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
     seed: environment i is seeded with seed + i at the first reset.
     asynchronous: each environment in a process of its own, for slow ones; envs must then be factories.
     success: how the label of an episode is read at its end (see `Success`).
+    events: key states are features of observations (see `events`). Ids are then sets of features; what a policy sees is
+    a row of `sight`.
 
     Observations become arrays of one shape (see `FlatObservations`), actions numbers (see `ListedActions`).
     """
@@ -54,9 +59,11 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         seed: int | None = 0,
         asynchronous: bool = False,
         success: Success = "auto",
+        events: NameEvents | None = None,
     ) -> None:
         check_success(success)
-        self.identity: Identity = ExactIdentity() if identity is None else identity
+        if events is not None and identity is not None and not isinstance(identity, EventIdentity):
+            raise ValueError("events= and identity= both say what a state is: give one of them")
         self._vector: VectorEnv[Any, Any, Any]
         if isinstance(envs, VectorEnv):
             self._vector = given = SameStepVectorEnv(envs, success)
@@ -71,6 +78,12 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = spaces.Discrete(self.num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.identity: Identity = identity or (EventIdentity(events, self.flat) if events else ExactIdentity())
+        self.vocabulary: Vocabulary | None = self.identity if isinstance(self.identity, EventIdentity) else None
+        """The events, where key states are features."""
+        box = self.flat.box
+        self.sight = Sight(SIGHT * self.num_envs, box.shape, box.dtype) if self.vocabulary is not None else None
+        """What a policy sees, where ids are sets of features; None: observations themselves."""
         self._seed = seed
         self._begun = False
         self._seen = False
@@ -92,7 +105,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         seed = self._seed if seed is None and not self._begun else seed
         starts, _ = self._vector.reset(seed=None if seed is None else int(seed), options=options)
         self._begun = True
-        return self._intern(starts), {}
+        return self._intern(starts), self._shown(starts, starts)
 
     def step(
         self, actions: ArrayLike
@@ -106,6 +119,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             raise InvalidAction(f"actions from {chosen.min()} to {chosen.max()}: choose 0 to {self.num_actions - 1}")
         observations, reward, terminated, truncated, info = self._vector.step(chosen)
         if "final_obs" not in info:  # no episode ended
+            final = observations
             ids = final_ids = self._intern(observations)
             success = np.zeros(self.num_envs, np.bool_)
         else:
@@ -116,7 +130,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             ids = final_ids.copy()
             ids[done] = self._intern(observations[done])
             success = info["final_info"]["success"]
-        return ids, reward.astype(np.float32), terminated, truncated, {"success": success, "final_obs": final_ids}
+        info = {"success": success, "final_obs": final_ids, **self._shown(observations, final)}
+        return ids, reward.astype(np.float32), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Any]:
         """The table of observations. Episodes under way live in the environments and are not saved: they begin anew."""
@@ -132,6 +147,16 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 
     def close_extras(self, **kwargs: Any) -> None:
         self._vector.close(**kwargs)
+
+    def _shown(self, observations: NDArray[Any], final: NDArray[Any]) -> dict[str, Any]:
+        """Rows of `sight`: `seen` now, and `final_seen` before any restart; nothing without it."""
+        if self.sight is None:
+            return {}
+        final_seen = self.sight.rows(final)
+        return {
+            "seen": final_seen if observations is final else self.sight.rows(observations),
+            "final_seen": final_seen,
+        }
 
     def _intern(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         self._seen = True

@@ -3,7 +3,7 @@
 Every function works on all trajectories of a store at once. Positions are flat: they count through all trajectories.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,21 +90,35 @@ def first_occupancy(store: TrajectoryStore) -> TrajectoryStore:
     return store.keep(keep)
 
 
-def shortest_ways(store: TrajectoryStore, keys: Iterable[int]) -> dict[int, NDArray[np.float64]]:
+def shortest_ways(
+    store: TrajectoryStore, keys: Iterable[int], visits_of: Callable[[int], NDArray[np.int64]] | None = None
+) -> dict[int, NDArray[np.float64]]:
     """For each key, the fewest steps from each observation to the next visit of the key: [num_ids], inf if none.
 
+    visits_of: sorted flat positions of a key's visits; None: where the id itself occurs.
     Each way lies within one trajectory. Joining pieces of several would connect different places that look the same.
     """
     ends = np.repeat(store.offsets[1:], store.lengths)
     positions = np.arange(store.size)
     ways = {}
     for key in keys:
-        visits = np.append(store.occurrences(key), store.size)
+        visits = np.append((visits_of or store.occurrences)(key), store.size)
         following = visits[np.searchsorted(visits, positions, side="right")]
         comes = following < ends
         ways[key] = np.full(store.num_ids, np.inf)
         np.minimum.at(ways[key], store.ids[comes], (following - positions)[comes])
     return ways
+
+
+def entries(store: TrajectoryStore, ids: ArrayLike) -> NDArray[np.int64]:
+    """Sorted flat positions at which a trajectory enters a set of ids; on its first step, also if it starts there."""
+    inside = np.isin(store.ids, np.asarray(ids))
+    before = np.append(False, inside[:-1])
+    begin = store.offsets[:-1]
+    before[(begin + 1)[begin + 1 < store.size]] = False
+    entered = inside & ~before
+    entered[begin] = False
+    return np.flatnonzero(entered)
 
 
 def segment_counts(store: TrajectoryStore, start: ArrayLike, stop: ArrayLike, num_ids: int) -> NDArray[np.int64]:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.trajectories.events import Vocabulary
+
 
 class ObservationTable(Protocol):
     """Observations that are known by their row number, the id."""
@@ -54,3 +56,27 @@ class IdVectorEnv(ObservationTable, Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict`; unless it says `begun`, `reset` must follow."""
         ...
+
+
+@runtime_checkable
+class EventVectorEnv(IdVectorEnv, Protocol):
+    """One whose key states may be features. Where they are, `vocabulary` is given: ids are then sets of features."""
+
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+
+    @property
+    def sight(self) -> ObservationTable | None:
+        """What a policy sees, in rows that info["seen"] names, and info["final_seen"] before any restart."""
+        ...
+
+
+def vocabulary_of(env: IdVectorEnv) -> Vocabulary | None:
+    """The events of an environment; None where key states are observations."""
+    return env.vocabulary if isinstance(env, EventVectorEnv) else None
+
+
+def sight_of(env: IdVectorEnv) -> ObservationTable:
+    """The table of what a policy sees."""
+    sight = env.sight if isinstance(env, EventVectorEnv) else None
+    return env if sight is None else sight
