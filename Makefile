@@ -7,6 +7,7 @@ ARGS    ?=
 BIN   := .venv/bin
 READY := .venv/.ready
 BENCH := .venv/.ready-bench
+SITE  := .venv/.ready-site
 FIGURES_OF_TESTS := $(CURDIR)/build/nbval/figures
 
 # Processes, not threads, use the cores; and results do not depend on the number of threads.
@@ -15,7 +16,7 @@ export MKL_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help reproduce test test-unit test-notebooks lab bench notebooks lint clean
+.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -36,6 +37,11 @@ $(BENCH): requirements-bench.txt $(READY)
 	@$(BIN)/pip install --quiet -r requirements-bench.txt
 	@touch $@
 
+$(SITE): requirements-site.txt $(READY)
+	@echo "Installing requirements-site.txt into .venv (once)"
+	@$(BIN)/pip install --quiet -r requirements-site.txt
+	@touch $@
+
 reproduce: $(READY) ## Run every notebook and draw every figure: PROFILE=smoke|quick|paper|saved, ARGS="--only fsm"
 	$(BIN)/python -m lstoc_core reproduce --profile $(PROFILE) $(ARGS)
 
@@ -52,6 +58,11 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 
 bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs --quick"
 	$(BIN)/python -m lstoc_core bench $(ARGS)
+
+site: $(SITE) ## Build the site in build/site: notebooks, API, claims, gallery; open build/site/index.html
+	$(BIN)/python docs/site/sources.py
+	$(BIN)/python -m sphinx -q -E -b html build/site-source build/site
+	$(BIN)/python docs/site/check.py build/site
 
 notebooks: $(READY) ## Execute the notebooks in place with their default parameters, so that committed outputs are fresh
 	$(BIN)/jupyter nbconvert --to notebook --execute --inplace --ExecutePreprocessor.record_timing=False \

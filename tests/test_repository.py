@@ -32,7 +32,8 @@ TOP_LEVEL = {
         "LICENSE",
         "Makefile",
     ),
-    *("README.md", "environment.yml", "nbval.cfg", "pyproject.toml", "requirements-bench.txt", "requirements.lock"),
+    *("README.md", "environment.yml", "nbval.cfg", "pyproject.toml"),
+    *("requirements-bench.txt", "requirements-site.txt", "requirements.lock"),
 }
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 each_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
@@ -122,10 +123,10 @@ def test_the_lock_holds_what_its_libraries_need():
                 assert needed.specifier.contains(locked[other], prereleases=True), f"{name} needs {needed}"
 
 
-def test_benchmark_extras_are_pinned_and_cannot_move_the_rest():
-    lines = (ROOT / "requirements-bench.txt").read_text().splitlines()
-    assert "-c requirements.lock" in lines
-    assert not set(pins("requirements-bench.txt")) & set(pins("requirements.lock"))
+@pytest.mark.parametrize("file", ["requirements-bench.txt", "requirements-site.txt"])
+def test_extras_of_a_target_are_pinned_and_cannot_move_the_rest(file):
+    assert "-c requirements.lock" in (ROOT / file).read_text().splitlines()
+    assert not set(pins(file)) & set(pins("requirements.lock"))
 
 
 def test_the_conda_environment_agrees_with_the_lock():

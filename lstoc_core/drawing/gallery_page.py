@@ -3,7 +3,7 @@
 from string import Template
 
 CARD = Template("""<section id="$name" data-notebook="$notebook" data-origin="$origin" data-verdicts="$verdicts">
-<h2>$kind <code>$name</code></h2><p class="caption">$caption</p>
+<h2>$kind <code>$name</code></h2><p>$caption</p>
 $body
 $claims
 <dl>$facts</dl>
@@ -26,7 +26,7 @@ body[data-theme="dark"] .gallery { --paper: #1d2126; --ink: #e7eaee; --soft: #a3
 .gallery section { background: var(--paper); border: 1px solid var(--line); border-radius: 10px; padding: 1rem;
   min-width: 0; overflow-wrap: anywhere; }
 .gallery section[hidden] { display: none; }
-.gallery h2 { font-size: 1rem; margin: 0; } .gallery p { margin: .4rem 0; }
+.gallery h2 { font-size: 1rem; margin: 0; padding: 0; line-height: 1.5; } .gallery p { margin: .4rem 0; }
 .gallery img { max-width: 100%; max-height: 380px; display: block; margin: .6rem auto; background: #fff;
   border-radius: 6px; }
 .gallery a { color: var(--link); }
@@ -37,7 +37,7 @@ body[data-theme="dark"] .gallery { --paper: #1d2126; --ink: #e7eaee; --soft: #a3
 .gallery .verdict.confirmed { background: #00704f; } .gallery .verdict.differs { background: #b34700; }
 .gallery dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .1rem .8rem; margin: .6rem 0 0;
   font-size: .82rem; color: var(--soft); }
-.gallery dt { font-weight: 600; } .gallery dd { margin: 0; }
+.gallery dt, .gallery dd { margin: 0; line-height: 1.5; } .gallery dt { font-weight: 600; }
 .gallery .none { color: #c0392b; }
 </style>
 <div class="gallery">
