@@ -116,7 +116,7 @@ def same(one, two):
 
 @pytest.mark.parametrize(("explorer", "num_envs"), [("planner", 3), ("auto", 1)])
 def test_a_run_stopped_and_taken_up_again_goes_on_the_same(tmp_path, explorer, num_envs):
-    task, config = tiny("a;b", view=3), replace(PLANNED, planner=replace(PLANNED.planner, num_envs=num_envs))
+    task, config = tiny("a;b"), replace(PLANNED, planner=replace(PLANNED.planner, num_envs=num_envs))
     whole = planned(task, explorer=explorer, config=config, solve=True)
     assert whole.history[-1]["phase"] == "solved"
     marks = [record["env_steps"] for record in whole.history]

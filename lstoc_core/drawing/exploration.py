@@ -89,11 +89,13 @@ def _draw_run(ax: Axes, run: pd.DataFrame) -> None:
 def draw_plan(world: World, search: PlanSearch, best: Judgement) -> Figure:
     """A plan on the map, and when the beliefs expect it to succeed.
 
-    Left: the walk; cells are shaded by the probability that the episode ends there. Right: the same over time.
+    Left: the walk; cells are shaded by the probability that the episode ends there. Right: the same over time. Both
+    end where the last of the beliefs expects a success.
     """
     walk = search.outset.ids[list(best.itinerary.places)]
     visits = Visits.of([*search.outset.past, *walk.tolist()], search.num_ids)
     times = search.words.success_times(visits, search.judges) - len(search.outset.past)
+    walk = walk[: int(times[times < len(walk)].max(initial=1)) + 1]
     ends = np.bincount(times, search.weights, minlength=len(walk) + 1)
     here = np.full(world.num_observations, np.nan)
     here[np.unique(walk)] = 0.0

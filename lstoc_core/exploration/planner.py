@@ -233,7 +233,7 @@ class PlannerExplorer:
 
     def _plan(self, env: int, place: int, beliefs: Beliefs) -> Errand | None:
         """The plan that tells most, from here on; None if the beliefs agree about every plan."""
-        search = self.search(env, place, beliefs)
+        search = self.search(env, place, beliefs) if len(beliefs) > 1 or not beliefs.complete else None
         best = search.best() if search is not None else None
         if search is None or best is None or best.bits < LEAST_BITS or len(best.itinerary.places) < 2:
             return None

@@ -19,7 +19,6 @@ from lstoc_core.study.cache import RUN_COLUMNS, SAVED
 from lstoc_core.study.plans import Draw, Experiment, Kind, Plan, Tabulate, cost
 from lstoc_core.study.variants import (
     ABLATIONS,
-    ASKING,
     CURVES,
     DISCOVERIES,
     FORWARD,
@@ -271,7 +270,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         plans={
             "smoke": (Plan(("letter-1",), ("planner",), 1),),
             "quick": (Plan(_LETTER, ("planner",), 3),),
-            "paper": (Plan(NINE, ("planner",), 5), Plan(_LETTER, ASKING, 5)),
+            "paper": (Plan((*_LETTER, "office-2", "crafter-3"), ("planner",), 5),),
         },
         table=tables.question_table,
         draw=_reliability,

@@ -220,7 +220,7 @@ def solved_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[st
 
 def planned_episodes(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of `measure.questions` about episodes that the beliefs had judged before."""
-    return table[table.success.notna()]
+    return table[table.success.notna()] if "success" in table else table[:0]
 
 
 def question_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
@@ -263,8 +263,9 @@ def reliability(table: pd.DataFrame, bins: int = 10) -> pd.DataFrame:
     predicted: mean prediction; real: share of successes, with Wilson's 95 % interval low to high.
     """
     planned = planned_episodes(table)
+    bin_of = (planned.success * bins).astype(int).clip(upper=bins - 1) if len(planned) else []
     rows = []
-    for _, some in planned.groupby((planned.success * bins).astype(int).clip(upper=bins - 1)):
+    for _, some in planned.groupby(bin_of):
         share = wilson(some.answer.sum(), len(some))
         rows.append((some.success.mean(), share.estimate, share.low, share.high, len(some)))
     return pd.DataFrame(rows, columns=["predicted", "real", "low", "high", "episodes"]).astype(float)

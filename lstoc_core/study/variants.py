@@ -121,7 +121,6 @@ VARIANTS: dict[str, Variant] = {
 CURVES = ("lstoc", "planner", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
-ASKING = ("flipped-planner", "starts-planner", "slips-planner")
 ROBUSTNESS = ("flipped", "flipped-planner", "starts", "starts-planner", "slips", "slips-planner", "pixels")
 FORWARD = ("forward", "forward-exact", "forward-fixed", "baseline1", "baseline2")
 DISCOVERIES = ("lstoc", "planner", "fixed", *FORWARD)
