@@ -1,6 +1,6 @@
 """Pictures of whole maps, drawn with Pillow: 32 pixels per cell, in the colours of a colour-blind safe palette."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -50,9 +50,14 @@ def board(task: Task, mark: Marker) -> NDArray[np.uint8]:
         draw.rounded_rectangle(_box(*task.start, 0.12), 0.16 * _UNIT, outline=_START, width=2 * _FINE)
     for letter, (x, y) in task.positions.items():
         used = letter in task.formula.symbols
-        colour = _COLOURS[task.formula.symbols.index(letter) % len(_COLOURS)] if used else _DISTRACTOR
+        colour = letter_colour(letter, task.formula.symbols) if used else _DISTRACTOR
         mark(draw, letter, x, y, colour, "white" if used else _DISTRACTOR_TEXT)
     return np.asarray(image.resize((width * CELL, height * CELL), Image.Resampling.LANCZOS))
+
+
+def letter_colour(letter: str, symbols: Sequence[str]) -> str:
+    """The colour of a letter among the symbols of a formula, sorted."""
+    return _COLOURS[symbols.index(letter) % len(_COLOURS)]
 
 
 def _open_edges(draw: ImageDraw.ImageDraw, width: int, height: int) -> None:
