@@ -12,8 +12,9 @@ task along the discovered sequences.
 import json
 import operator
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
@@ -26,6 +27,7 @@ from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.extras import needed_for
 from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
 from lstoc_core.result import Discovery, KeyState, answer_of, shortened
@@ -63,6 +65,7 @@ def discover(
     solve: bool = False,
     confirm: int | None = None,
     progress: bool = True,
+    watch: bool = False,
     config: LSTOCConfig | None = None,
     contrast: Literal["exact", "learned"] = "exact",
     explorer: Literal["auto", "planner", "policy"] | MakeExplorer = "auto",
@@ -86,6 +89,8 @@ def discover(
     solve: go on after the discovery until the policy completes the task.
     confirm: more episodes that must agree with the answer before the run stops exploring. None: 0 for a Task, whose
         world meets the assumptions of a proof (`discovery.consistent`); 20 for other environments.
+    watch: in a notebook, show the run while it goes on, in place of the progress bar: the last episode on the map,
+        where the answers left put key states, the tree, the bits left, what is missing, and a button to stop.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
     explorer: "planner" (asks by plans on a map that it learns), "policy" (the paper's GRU policy, trained by PPO),
         "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward"), or a
@@ -128,7 +133,8 @@ def discover(
     with (
         _collected(so_far),
         Interrupt() as interrupt,
-        _bar(max_steps, scout, shown=progress) as bar,
+        _view(setting, interrupt, shown=watch) as view,
+        _bar(max_steps, scout, shown=progress and view is None) as bar,
         saved.kept(scout, finder, journal) if saved else nullcontext(),
     ):
         while journal.phase in wanted and scout.env_steps < max_steps and not interrupt.requested:
@@ -152,12 +158,17 @@ def discover(
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
             state = RunState(record, setting, scout, finder, census)
+            if view is not None:
+                view(state)
             if False in [callback(state) for callback in callbacks]:
                 interrupt.request()
             if saved is not None and saved.due:
                 saved.save(scout, finder, journal)
         result = so_far(interrupt.requested)
-        _conclude(bar, result, "proved" if result.proved else "found", done=journal.phase not in wanted)
+        done, verb = journal.phase not in wanted, "proved" if result.proved else "found"
+        _conclude(bar, result, verb, done=done)
+        if view is not None:
+            view.conclude(_ending(result, verb, done=done), done=done)
     return result
 
 
@@ -238,13 +249,35 @@ def _show(bar: Any, record: Record, method: DiscoveryMethod) -> None:
     bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {sequences}")
 
 
+def _view(setting: Setting, interrupt: Interrupt, *, shown: bool) -> AbstractContextManager[Any]:
+    """The live view; None where it is not wanted, or there is no notebook to draw it in."""
+    if not shown:
+        return nullcontext()
+    with needed_for("watch=True", extra="notebooks"):
+        from lstoc_core.drawing import live  # imported here: only who watches needs matplotlib and ipywidgets
+    if not live.notebook():
+        warnings.warn("watch=True draws in a notebook, and this is none: the progress bar tells instead", stacklevel=3)
+        return nullcontext()
+    view = live.LiveView(setting, interrupt.request)
+    view.show()
+    return nullcontext(view)
+
+
+def _ending(result: Discovery, verb: str, *, done: bool) -> str:
+    """How the run ended, in a line."""
+    told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
+    if done:
+        return told
+    end = "stopped" if result.interrupted else "budget used"
+    return f"{told}; {end}" if result.finished else end
+
+
 def _conclude(bar: Any, result: Discovery, verb: str, *, done: bool) -> None:
     """The end of the progress bar: full and green if all that was wanted is done, else amber with what is missing."""
-    told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
+    told = _ending(result, verb, done=done)
     if not done:
         needs = "; ".join(need.told() for need in result.missing.needs) or "a policy that completes the task"
-        end = f"{'stopped' if result.interrupted else 'budget used'}; still missing: {shortened(needs, 100)}"
-        told = f"{told}; {end}" if result.finished else end
+        told = f"{told}; still missing: {shortened(needs, 100)}"
     bar.colour, bar.total = ("green", bar.n) if done else ("#e69f00", max(bar.n, bar.total))
     bar.set_postfix_str("", refresh=False)
     bar.set_description_str(told)

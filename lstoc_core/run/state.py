@@ -30,8 +30,8 @@ from lstoc_core.run.journal import Record
 from lstoc_core.run.methods import Setting
 from lstoc_core.trajectories.store import TrajectoryStore
 
-ENOUGH = 1_000
-"""A sample of answers of at least this size speaks for all of them."""
+ENOUGH = 200
+"""A sample of answers of at least this size speaks for all of them: what 2 % of them say is missed in 2 % of cases."""
 STREAM = 2
 """Of the random numbers by which answers are sampled; the run has its own."""
 
@@ -99,17 +99,23 @@ class Census:
 
         A planner's beliefs are used as they are, if they suffice; otherwise answers are drawn here.
         """
-        store, beliefs = explorer.trajectories, _beliefs(explorer)
-        left = beliefs.left(store) if beliefs is not None else None
-        if beliefs is not None and left is not None and (beliefs.complete or len(left) >= ENOUGH):
-            share = beliefs.share
-        else:
-            if len(store) < self._seen:  # the explorer began anew
-                self._own = self._fresh()
-            self._seen = len(store)
-            self._own.update(store, np.unique(store.ids).astype(np.int64))
-            left, share = self._own.assignments, self._own.share
-        return AnswersLeft(self.words.symbols, left, share) if len(left) else None
+        if (known := self.at_hand(explorer)) is not None and known.certain:
+            return known
+        store = explorer.trajectories
+        if len(store) < self._seen:  # the explorer began anew
+            self._own = self._fresh()
+        self._seen = len(store)
+        self._own.update(store, np.unique(store.ids).astype(np.int64))
+        left = self._own.assignments
+        return AnswersLeft(self.words.symbols, left, self._own.share) if len(left) else None
+
+    def at_hand(self, explorer: Explorer) -> AnswersLeft | None:
+        """The answers left according to a planner's beliefs, which may be a small sample; None if it has none."""
+        beliefs = _beliefs(explorer)
+        left = beliefs.left(explorer.trajectories) if beliefs is not None else None
+        if beliefs is None or left is None or not len(left):
+            return None
+        return AnswersLeft(self.words.symbols, left, beliefs.share)
 
 
 def _beliefs(explorer: Explorer) -> Beliefs | None:
@@ -162,6 +168,11 @@ class RunState(Mapping[str, Any]):
         None without an FSM, before the first episode has ended, or if they are too rare for the sample.
         """
         return self.census.answers(self.explorer) if self.census is not None and len(self.trajectories) else None
+
+    @property
+    def answers_at_hand(self) -> AnswersLeft | None:
+        """The same, if they take a few milliseconds: the planner knows them. None otherwise."""
+        return self.census.at_hand(self.explorer) if self.census is not None and len(self.trajectories) else None
 
     @property
     def tree(self) -> SubgoalTree:

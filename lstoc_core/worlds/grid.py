@@ -94,6 +94,11 @@ class World:
     def _canvas(self) -> Picture:
         return self.picture()
 
+    @property
+    def agent(self) -> NDArray[np.uint8]:
+        """Picture of the agent, [cell, cell, 4]; the last channel is its opacity."""
+        return self._canvas.agent
+
     def render(self, position: int | None = None) -> NDArray[np.uint8]:
         """Picture of the whole map, [h, w, 3], with the agent at a position (None: without it)."""
         background, agent = self._canvas
