@@ -195,7 +195,7 @@ def discover(
     os.environ.update(ONE_THREAD)  # before torch is imported
     from lstoc_core.loop import discover as run
     from lstoc_core.scoring import score
-    from lstoc_core.terminal import Painter, report
+    from lstoc_core.terminal import Brush, report
 
     try:
         found = run(
@@ -211,7 +211,7 @@ def discover(
     except ValueError as error:  # an argument or a checkpoint that cannot be used; the message names the remedy
         raise CommandError(str(error)) from error
     marks = score(found, chosen)
-    print(report(found, chosen, marks, Painter.of(sys.stdout)))
+    print(report(found, chosen, marks, Brush.of(sys.stdout)))
     if save is not None:
         save.write_text(json.dumps(_plain(_result(found, chosen, marks)), indent=1, allow_nan=False) + "\n")
         print(f"  saved to {save}")

@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 from lstoc_core import paths
 from lstoc_core.drawing.gallery import Item, Notebook, read_paper_map, record_origin, write_gallery
+from lstoc_core.drawing.thumbnails import write_thumbnails
 from lstoc_core.study import experiments
 from lstoc_core.study.cache import SAVED, RunsFailed
 from lstoc_core.study.executors import ONE_THREAD, ExecutorError, cluster_address, processes
@@ -110,6 +111,7 @@ def reproduce(
                 record_origin(figures, made, origin | {"date": datetime.now(UTC).date().isoformat()})
     pool.shutdown()
     write_gallery(figures, items)
+    write_thumbnails(figures, notebooks)
     _write_summary(build / "summary.csv", results)
     return results
 

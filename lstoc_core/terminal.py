@@ -24,14 +24,14 @@ GOOD, OPEN, BAD, FAINT = "#009E73", "#E69F00", "#D55E00", "#8E897D"
 FLOOR, WALL, START = "·", "█", "○"
 
 
-class Painter:
+class Brush:
     """Colours text, or leaves it as it is."""
 
     def __init__(self, on: bool) -> None:
         self.on = on
 
     @classmethod
-    def of(cls, stream: TextIO) -> "Painter":
+    def of(cls, stream: TextIO) -> "Brush":
         """Colours if the stream is a terminal that shows them."""
         wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return cls(wanted and stream.isatty())
@@ -51,7 +51,7 @@ def nearest(colour: str) -> int:
     return 16 + 36 * red + 6 * green + blue
 
 
-def map_lines(task: Task, found: Mapping[Cell, str], paint: Painter) -> list[str]:
+def map_lines(task: Task, found: Mapping[Cell, str], paint: Brush) -> list[str]:
     """The map, a line for each row: walls, start, letters; cells that were found carry their name in brackets.
 
     Letters outside the formula are faint. found: cell -> name, of which the first character is shown.
@@ -80,7 +80,7 @@ def map_lines(task: Task, found: Mapping[Cell, str], paint: Painter) -> list[str
     return lines
 
 
-def tree_lines(tree: SubgoalTree, names: Mapping[int, str], paint: Painter) -> list[str]:
+def tree_lines(tree: SubgoalTree, names: Mapping[int, str], paint: Brush) -> list[str]:
     """The tree from left to right, a line for each path: names of key states, ✓ where a sequence completes the task."""
 
     def below(node: int) -> list[str]:
@@ -101,7 +101,7 @@ def tree_lines(tree: SubgoalTree, names: Mapping[int, str], paint: Painter) -> l
     return below(ROOT)
 
 
-def report(found: Discovery, task: Task, marks: Score, paint: Painter) -> str:
+def report(found: Discovery, task: Task, marks: Score, paint: Brush) -> str:
     """What a run on a task found: map and tree, proof or what is missing, counts, and whether it is right."""
     world = compile_world(task)
     names = found.names if found.labeling is not None else {}

@@ -58,6 +58,7 @@ def places(tmp_path, monkeypatch):
     paper_map = tmp_path / "paper_map.md"
     paper_map.write_text(MAP)
     monkeypatch.setattr(driver, "read_paper_map", lambda: gallery.read_paper_map(paper_map))
+    monkeypatch.setattr(driver, "write_thumbnails", lambda *_: [])  # these figures are no pictures
     return tmp_path
 
 

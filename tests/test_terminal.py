@@ -6,11 +6,11 @@ import re
 import pytest
 
 from lstoc_core.discovery.tree import SubgoalTree
-from lstoc_core.terminal import Painter, map_lines, nearest, tree_lines
+from lstoc_core.terminal import Brush, map_lines, nearest, tree_lines
 from lstoc_core.worlds.pictures import letter_colour
 from lstoc_core.worlds.tasks import TASKS, make_task
 
-PLAIN, COLOURED = Painter(on=False), Painter(on=True)
+PLAIN, COLOURED = Brush(on=False), Brush(on=True)
 TASK = make_task(
     domain="letter", formula="a;b", positions={"a": (1, 0), "b": (3, 1), "e": (0, 1)}, size=(4, 3),
     walls=[(1, 2), (2, 2)], horizon=50, wrap=False,
@@ -41,7 +41,7 @@ def test_colours_are_for_terminals_that_want_them(monkeypatch, stream, variables
     monkeypatch.setenv("TERM", "xterm-256color")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert Painter.of(stream).on == on
+    assert Brush.of(stream).on == on
 
 
 def test_a_colour_is_the_nearest_of_the_cube():

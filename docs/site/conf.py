@@ -18,6 +18,7 @@ suppress_warnings = ["myst.xref_missing", "myst.header", "mystnb.unknown_mime_ty
 nb_execution_mode = "off"
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # widgets need a kernel; what needs none is plain HTML
 nb_merge_streams = True
+nb_mime_priority_overrides = [("html", "image/gif", 25)]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 myst_fence_as_directive: list[str] = []

@@ -80,9 +80,11 @@ def with_texts(notebook: dict, items: list[Item]) -> dict:
         if cell["cell_type"] == "markdown":
             heading = next(iter(re.findall(r"^#+ (.+)$", source, re.M)[-1:]), heading)
             continue
-        if not any("image/png" in output.get("data", {}) for output in cell["outputs"]):
+        if not any(kind.startswith("image/") for output in cell["outputs"] for kind in output.get("data", {})):
             continue
-        saved = [captions[name] for name in re.findall(r'save\w*\([^"]*"(\w+)"', source) if name in captions]
+        saved = [
+            captions[name] for name in re.findall(r'(?:save|publish)\w*\([^"]*"(\w+)"', source) if name in captions
+        ]
         after = next(("".join(c["source"]) for c in cells[place + 1 :] if c["cell_type"] == "markdown"), "")
         told = re.sub(r"^\W*How to read this[*.\s]*(\([^)]*\)[*.\s]*)?", "", after).partition("\n\n")[0]
         alt = saved[0] if saved else shortened(told) if "How to read" in after else heading

@@ -112,18 +112,22 @@ class Notebook:
         found = [re.search(r"^seed = (\d+)", source, re.M) for _, tags, source in self._cells if "parameters" in tags]
         return next((match[1] for match in found if match), "")
 
-    @property
-    def saves(self) -> set[str]:
-        """Names, and names of files, that it gives to functions called save…, or that end like a figure's file."""
-        found = set()
+    @cached_property
+    def saves(self) -> tuple[str, ...]:
+        """Names, and names of files, of the figures that it may draw, in its order.
+
+        They are what it gives to functions called save… or publish, and texts that can be nothing else: that end like a
+        figure's file, or have an underscore in them.
+        """
+        found: dict[str, None] = {}
         for source in (source for kind, _, source in self._cells if kind == "code"):
             for node in ast.walk(_parsed(source)):
-                if isinstance(node, ast.Call) and _called(node).startswith("save"):
-                    found |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)}
+                if isinstance(node, ast.Call) and _called(node).startswith(("save", "publish")):
+                    found |= dict.fromkeys(str(arg.value) for arg in node.args if isinstance(arg, ast.Constant))
                 text = node.value if isinstance(node, ast.Constant) else None
-                if isinstance(text, str) and text.endswith((*MOVING, *STILL, *LINKED)):
-                    found.add(Path(text).name)
-        return {name for name in found if isinstance(name, str)}
+                if isinstance(text, str) and (text.endswith((*MOVING, *STILL, *LINKED)) or "_" in text):
+                    found[Path(text).name] = None
+        return tuple(found)
 
     def drew(self, file: Path) -> bool:
         """Whether the notebook makes this file."""
