@@ -30,7 +30,8 @@ def scores(one, two, profile="paper", tasks=("t",)):
     [
         (scores([2, 3, 4], [0, 1]), claims.READING),
         (scores([0, 1], [2, 3, 4]), claims.DIFFERS),
-        (scores([1, 1], [1, 1]), claims.DIFFERS),  # a tie is no improvement
+        (scores([1, 1], [1, 1]), claims.UNSETTLED),  # a tie is no improvement
+        (scores([1, 3], [2, 2]), claims.UNSETTLED),
         (scores([2, 3], [0, 1], profile="quick"), claims.UNKNOWN),
         (scores([2, 3], []), claims.UNKNOWN),
     ],

@@ -3,7 +3,7 @@
     print(page())                                      # what `python -m lstoc_core claims` prints
 
 A verdict follows from a number by a rule that is the same for all: a difference is confirmed if its 95 % interval lies
-on the claimed side. Otherwise it differs: the runs do not show it.
+on the claimed side, differs if it lies on the other side, and is not settled if it reaches to both.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +19,17 @@ from lstoc_core.study.stats import Interval, probability_of_improvement, wilson
 from lstoc_core.study.variants import variant
 from lstoc_core.worlds.tasks import NINE
 
-READING, DIFFERS = "confirmed under this reading", "differs"
+READING, DIFFERS, UNSETTLED = "confirmed under this reading", "differs", "not settled"
 NOT_COMPARABLE, UNKNOWN = "not comparable", "not measured yet"
 
 INTRODUCTION = """\
 Made by `python -m lstoc_core claims --write` from the committed runs; a test compares it with them. Intervals are 95 %.
-*Differs*: the interval does not lie on the claimed side, or a run is wrong. *Under this reading*: where the paper
-leaves something open, by the choices in [decisions](decisions.md). *Not measured yet*: tasks of the claim have no runs
-at the paper's budgets; the number is of the runs that there are. P is the probability that a run of the first method
-beats a run of the second, over tasks. An accuracy is the mean over prefixes of the samples, a success rate the mean
-over the budget. Claims about maps of importance and about limits are in notebooks 04 and 07."""
+*Differs*: the interval lies on the other side than claimed, or a run is not exact. *Not settled*: it reaches to both
+sides. *Under this reading*: where the paper leaves something open, by the choices in [decisions](decisions.md). *Not
+measured yet*: tasks of the claim have no runs at the paper's budgets; the number is of the runs that there are. P is
+the probability that a run of the first method beats a run of the second, over tasks. An accuracy is the mean over
+prefixes of the samples, a success rate the mean over the budget. Claims about maps of importance and about limits are
+in notebooks 04 and 07."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def judge_improvement(scores: pd.DataFrame, one: str, two: str, tasks: Sequence[
     if not pairs:
         return Verdict(UNKNOWN)
     share = probability_of_improvement(pairs, rng=np.random.default_rng(0))
-    verdict = (READING if share.low > 0.5 else DIFFERS) if complete else UNKNOWN
+    verdict = _side(share.low, share.high, 0.5) if complete else UNKNOWN
     return Verdict(verdict, f"P = {_number(share)}, {len(pairs)} of {len(tasks)} tasks")
 
 
@@ -108,7 +109,7 @@ def judge_ratio(found: pd.DataFrame, task: str) -> Verdict:
         return Verdict(UNKNOWN)
     row = table.iloc[0]
     number = f"ratio {row.ratio:.2f} ({row.low:.2f} to {row.high:.2f}); stopped {row.stopped}"
-    return Verdict(READING if row.low > 1 else DIFFERS, number)
+    return Verdict(_side(row.low, row.high, 1), number)
 
 
 def judge_every(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
@@ -117,10 +118,16 @@ def judge_every(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
     if area.empty:
         return Verdict(UNKNOWN)
     at_papers_budget = area.task.map(table.groupby("task").profile.first()) == "paper"
-    clear = area.low > 0
     complete = len(area) == len(tasks) and bool(at_papers_budget.all())
-    verdict = DIFFERS if (at_papers_budget & ~clear).any() else READING if complete else UNKNOWN
-    return Verdict(verdict, f"interval above 0 on {clear.sum()} of {len(area)} tasks")
+    sides = [_side(row.low, row.high, 0) for row in area[at_papers_budget].itertuples()]
+    found = DIFFERS if DIFFERS in sides else UNSETTLED if UNSETTLED in sides else READING
+    verdict = found if complete or found is DIFFERS else UNKNOWN
+    return Verdict(verdict, f"interval above 0 on {(area.low > 0).sum()} of {len(area)} tasks")
+
+
+def _side(low: float, high: float, even: float) -> str:
+    """Verdict on "more than even", by the interval of what was measured."""
+    return READING if low > even else DIFFERS if high < even else UNSETTLED
 
 
 def _number(interval: Interval) -> str:
