@@ -82,6 +82,7 @@ def learn(
         missing=Missing() if method.finished else _shortfall(store, method.missing),
         tested=0,
         withdrawn=0,
+        warnings=(),
         interrupted=False,
         num_trajectories=len(store),
         num_positives=len(store.positives),
