@@ -17,6 +17,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from lstoc_core.config import LSTOCConfig as LSTOCConfig
+    from lstoc_core.discovery.boxes import Boxes as Boxes
+    from lstoc_core.discovery.boxes import boxes as boxes
     from lstoc_core.discovery.landmarks import Landmark as Landmark
     from lstoc_core.discovery.tree import SubgoalTree as SubgoalTree
     from lstoc_core.labeling import Labeling as Labeling
@@ -57,6 +59,7 @@ else:
 
     _HOME = {
         "config": ("LSTOCConfig",),
+        "discovery.boxes": ("Boxes", "boxes"),
         "discovery.landmarks": ("Landmark",),
         "discovery.tree": ("SubgoalTree",),
         "labeling": ("Labeling", "LabelingError", "label", "predict"),

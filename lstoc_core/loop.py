@@ -155,6 +155,7 @@ def discover(
                     journal.solved()
             # Every episode since tests the answer.
             journal.watch(finder, scout, confirm)
+            journal.warn_of_flaws(scout, prompt=config.guided.prompt)
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
             state = RunState(record, setting, scout, finder, census)
@@ -302,6 +303,7 @@ def _result(
         missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives, max_steps),
         tested=journal.tested,
         withdrawn=journal.withdrawn,
+        warnings=tuple(journal.warnings.values()),
         interrupted=interrupted,
         num_trajectories=counts.trajectories,
         num_positives=counts.positives,

@@ -58,8 +58,9 @@ def learn(
     observations: of a TrajectoryStore, the table of its ids, for `key_states`. None: the ids themselves.
     config: of the guided method. Set `prompt=False` if episodes may go on after a success.
 
-    With an FSM, it has finished if exactly one answer is consistent with every episode. Without one, if its sequences
-    are decided, explain every success, and come out of a random half of the episodes, too; `seed` draws it.
+    With an FSM, it has finished if exactly one answer is consistent with every episode; or if all that are differ only
+    in forced landmarks, also in a random half of the episodes, which `seed` draws. Without one, if its sequences are
+    decided, explain every success, and come out of such a half, too.
     """
     fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
     if fsm is not None and not isinstance(fsm, FSM):
@@ -72,10 +73,13 @@ def learn(
         store, table, reading = _with_states(store, table, states), states.observations, EventReading(states)
     method = guided_for(fsm, config or GuidedConfig(), reading=reading)
     if store.labels.any() and not store.labels.all():
-        if fsm is None:
+        if fsm is not None:
+            method.advance(store)
+        if not method.finished:  # it must come out of half of the episodes, too
+            method = guided_for(fsm, config or GuidedConfig(), reading=reading)
             half = np.random.default_rng(seed).permutation(len(store))[: len(store) // 2]
             method.advance(store.select(half))
-        method.advance(store)
+            method.advance(store)
     return Discovery(
         **answer_of(method, fsm, table, store),
         method="guided",
@@ -83,6 +87,7 @@ def learn(
         missing=Missing() if method.finished else _shortfall(store, method.missing),
         tested=0,
         withdrawn=0,
+        warnings=(),
         interrupted=False,
         num_trajectories=len(store),
         num_positives=len(store.positives),

@@ -95,6 +95,8 @@ class Discovery:
     """Answers that a later episode contradicted, so that the run went on without them."""
     missing: Missing
     """What the method still needed; empty if it finished."""
+    warnings: tuple[str, ...]
+    """What the run found wrong by itself, one sentence each: the cause, and the argument that mends it."""
     interrupted: bool
     """Whether Ctrl-C or a callback ended the run."""
     num_trajectories: int
@@ -249,7 +251,18 @@ class Discovery:
 
     def _facts(self) -> dict[str, Any]:
         """All that is not an array, in JSON types."""
-        plain = ("method", "seed", "sequences", "finished", "proved", "verdict", "alike", "tested", "withdrawn")
+        plain = (
+            "method",
+            "seed",
+            "sequences",
+            "finished",
+            "proved",
+            "verdict",
+            "alike",
+            "tested",
+            "withdrawn",
+            "warnings",
+        )
         counts = (
             "interrupted",
             "num_trajectories",
@@ -316,6 +329,7 @@ def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
         **{name: facts.get(name, unsaid) for name, unsaid in LATER.items()},
         sequences=nested_tuples(facts["sequences"]),
         landmarks=_read_landmarks(facts.get("landmarks", []), arrays.get("landmarks")),
+        warnings=tuple(facts.get("warnings", ())),
         alike={name: tuple(keys) for name, keys in facts.get("alike", {}).items()},
         key_states=tuple(
             KeyState(index, np.asarray(observation), key, event)

@@ -26,7 +26,7 @@ class Evidence:
     """
 
     def __init__(self, store: TrajectoryStore, *, prompt: bool = True, noise: float = 0.0) -> None:
-        self.num_ids, self.prompt, self.noise = store.num_ids, prompt, noise
+        self.store, self.num_ids, self.prompt, self.noise = store, store.num_ids, prompt, noise
         self.positives = store.select(store.positives)
         self.failures = store.select(store.negatives)
         self.doubtful = self.tolerated(len(self.failures))

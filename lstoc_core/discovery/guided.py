@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, alike, answers, proved
 from lstoc_core.discovery.contradictions import contradictions
+from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.discovery.hypotheses import (
     Finding,
     Findings,
@@ -32,6 +33,8 @@ from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
+NEAR = (0.01, 0.03, 0.1)
+"""Fractions of flipped labels under which the nearest answer is sought where none is consistent."""
 UNTESTED = 30
 """Fewest successes before an element that none of them omitted may count as forced."""
 __all__ = ["Finding", "Findings", "Guided", "GuidedConfig", "SearchStep", "guided", "guided_steps"]
@@ -134,7 +137,7 @@ class Guided:
             return self._take(found[0], search)
         if not several:
             self._alike_since = (), 0
-            return self._open(found)
+            return self._open(found, search)
         core = tuple(sorted({search.pruned(path) for path in several[0].paths}))
         if core != self._alike_since[0]:
             self._alike_since = core, len(store)
@@ -184,13 +187,32 @@ class Guided:
             return f"unrefuted: one assignment fits, with up to {self.config.noise:.0%} of the labels flipped"
         return "unrefuted: no episode contradicts these sequences, and without an FSM nothing can prove them"
 
-    def _open(self, found: Sequence[Answer]) -> Missing:
+    def _none_agrees(self, search: GuidedSearch) -> Missing:
+        """The FSM is at odds with the episodes: what the nearest answer is, and which episodes contradict it."""
+        told = (
+            "no assignment of the FSM's symbols to states is consistent with every episode: check the FSM, "
+            "set GuidedConfig.noise if labels may be wrong, or prompt=False if episodes run on after a success"
+        )
+        for flipped in NEAR:
+            try:
+                near = answers(Evidence(search.store, prompt=search.prompt, noise=flipped), self.structure, limit=1)
+            except TooManyTries:
+                break
+            if near and near[0].complete(self.structure):
+                wrong = contradictions(search.store, near[0].paths, prompt=search.prompt).tolist()
+                more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
+                which = ", ".join(map(str, wrong[:3]))
+                return Missing.one(
+                    f"{told}; nearest is {_places(near[0])}, contradicted by trajectories {which}{more}", *near[0].paths
+                )
+        if self.paths:
+            return Missing.one(f"{told}; without an FSM, they agree with {_placeholders(self.paths)}", *self.paths)
+        return Missing.one(told)
+
+    def _open(self, found: Sequence[Answer], search: GuidedSearch) -> Missing:
         """Why nothing is proved yet."""
         if not found:
-            return Missing.one(
-                "no assignment of the FSM's symbols to states is consistent with every episode: check the FSM, "
-                "or set GuidedConfig.noise if labels may be wrong"
-            )
+            return self._none_agrees(search)
         if self.findings.missing:
             return self.findings.missing
         for answer in found:
@@ -243,7 +265,11 @@ class Guided:
 
 def _places(answer: Answer) -> str:
     """One placeholder {} for each path of an answer (see `Need`)."""
-    return " | ".join(["{}"] * len(answer.paths))
+    return _placeholders(answer.paths)
+
+
+def _placeholders(paths: Sequence[KeyPath]) -> str:
+    return " | ".join(["{}"] * len(paths))
 
 
 def _states(several: Iterable[Answer]) -> dict[str, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -12,6 +13,7 @@ import numpy as np
 from lstoc_core.discovery.contradictions import Refutable
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.run.flaws import flaws
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
@@ -73,6 +75,15 @@ class Journal:
     withdrawn: int = 0
     """Answers that a later episode contradicted."""
     history: list[Record] = field(default_factory=list)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """What was found wrong: cause -> sentence (see `flaws`)."""
+
+    def warn_of_flaws(self, explorer: Explorer, *, prompt: bool) -> None:
+        """Warn of what is wrong, once for each cause."""
+        for cause, sentence in flaws(explorer, prompt=prompt).items():
+            if cause not in self.warnings:
+                self.warnings[cause] = sentence
+                warnings.warn(sentence, stacklevel=3)
 
     def due(self, store: TrajectoryStore, first_positives: int) -> bool:
         """Whether discovery should run again."""
@@ -151,6 +162,7 @@ class Journal:
             "tested": self.tested,
             "withdrawn": self.withdrawn,
             "history": self.history,
+            "warnings": self.warnings,
         }
 
     @classmethod
@@ -165,4 +177,5 @@ class Journal:
             state["tested"],
             state["withdrawn"],
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
+            dict(state.get("warnings", {})),
         )

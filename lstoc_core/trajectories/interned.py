@@ -84,6 +84,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         box = self.flat.box
         self.sight = Sight(SIGHT * self.num_envs, box.shape, box.dtype) if self.vocabulary is not None else None
         """What a policy sees, where ids are sets of features; None: observations themselves."""
+        self.successes = self.late_successes = 0
+        """Episodes that succeeded, and those of them that were truncated instead of terminated."""
         self._seed = seed
         self._begun = False
         self._seen = False
@@ -130,6 +132,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
             ids = final_ids.copy()
             ids[done] = self._intern(observations[done])
             success = info["final_info"]["success"]
+            self.successes += int((success & done).sum())
+            self.late_successes += int((success & done & ~terminated).sum())
         info = {"success": success, "final_obs": final_ids, **self._shown(observations, final)}
         return ids, reward.astype(np.float32), terminated, truncated, info
 

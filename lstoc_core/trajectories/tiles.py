@@ -22,6 +22,7 @@ class Tiles:
     """See `tiles`."""
 
     places: bool = True
+    colours: bool = True
 
     def __call__(self, observation: Any) -> list[str]:
         image = self._image(observation)
@@ -48,25 +49,29 @@ class Tiles:
     def _name(self, kind: int, colour: int, state: int) -> str:
         if kind == AGENT:
             return "agent"
-        told = COLOURS[colour] if colour < len(COLOURS) else f"colour {colour}"
-        name = f"{told} {KINDS.get(kind, f'object {kind}')}"
+        name = KINDS.get(kind, f"object {kind}")
+        if self.colours:
+            name = f"{COLOURS[colour] if colour < len(COLOURS) else f'colour {colour}'} {name}"
         return f"{name} {STATES[state] if state < len(STATES) else state}" if kind == DOOR else name
 
     def _gone(self, there: set[tuple[int, int]]) -> Iterator[str]:
         for kind in MOVABLE:
-            for colour, told in enumerate(COLOURS):
+            if not self.colours and not any(each == kind for each, _ in there):
+                yield f"no {KINDS[kind]}"
+            for colour, told in enumerate(COLOURS if self.colours else ()):
                 if (kind, colour) not in there:
                     yield f"no {told} {KINDS[kind]}"
 
 
-def tiles(*, places: bool = True) -> Tiles:
+def tiles(*, places: bool = True, colours: bool = True) -> Tiles:
     """Events of images [width, height, 3] of objects, colours and states, as MiniGrid gives them.
 
     Each object with its colour, and a door with its state, somewhere ("yellow door open") and, with `places`, at its
     place ("yellow door open at 2,3"); the agent ("agent at 3,3"); movable objects that are gone ("no yellow key"). In a
-    view without the agent, the object on its own cell is carried ("carries yellow key").
+    view without the agent, the object on its own cell is carried ("carries yellow key"). colours=False leaves the
+    colours out, where they change with every episode ("no key").
 
     Use MiniGrid's FullyObsWrapper where the task ends on a place: in its partial view, the agent hides what it stands
     on.
     """
-    return Tiles(places)
+    return Tiles(places, colours)

@@ -1,0 +1,43 @@
+"""What is wrong with a run, found by itself: one sentence each, with the cause and the argument that mends it."""
+
+from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.trajectories.interned import InternedVectorEnv
+
+EARLY = 2_000
+"""Environment steps before observations can be said not to repeat."""
+MOST_NEW = 0.5
+"""Most of the steps that may lead to observations never seen before."""
+ENOUGH = 30
+"""Episodes, or successes, that a judgement of outcomes needs."""
+
+
+def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
+    """What keeps this run from finding anything: cause -> sentence. prompt: as in `GuidedConfig`."""
+    steps, store, env = explorer.env_steps, explorer.trajectories, explorer.env
+    found: dict[str, str] = {}
+    episodes, successes = len(store), int(store.labels.sum())
+    distinct = len(env.observations)
+    if steps >= EARLY and distinct > MOST_NEW * steps:
+        what = "sets of features" if isinstance(env, InternedVectorEnv) and env.vocabulary else "observations"
+        found["novelty"] = (
+            f"{what} hardly repeat: {distinct:,} different ones in {steps:,} steps, and a key state must recur; "
+            "say what recurs by events= (a function of an observation, or tiles()), or when two observations are the "
+            "same by InternedVectorEnv(..., identity=...)"
+        )
+    if episodes >= ENOUGH and successes == episodes:
+        found["only successes"] = (
+            f"all {episodes} episodes succeeded: without failures there is nothing to contrast; check success=, or "
+            "make episodes shorter, so that some fail"
+        )
+    foreign = isinstance(env, InternedVectorEnv)
+    if foreign and episodes >= ENOUGH and not successes and steps >= 5 * EARLY:
+        found["no successes"] = (
+            f"none of {episodes} episodes succeeded in {steps:,} steps: check success=, or make the task easier to "
+            "stumble on"
+        )
+    if isinstance(env, InternedVectorEnv) and prompt and 2 * env.late_successes > env.successes >= ENOUGH:
+        found["truncation"] = (
+            f"{env.late_successes} of {env.successes} successes ended by truncation: episodes seem to run on after the "
+            "task is done, so their last observation says little; terminate them, or set GuidedConfig(prompt=False)"
+        )
+    return found
