@@ -16,7 +16,7 @@ export MKL_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean
+.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean test-browser playground
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,13 +48,19 @@ reproduce: $(READY) ## Run every notebook and draw every figure: PROFILE=smoke|q
 test: test-unit test-notebooks ## Unit tests, then the notebooks against their committed outputs
 
 test-unit: $(READY)
-	$(BIN)/pytest -n 2 tests
+	$(BIN)/pytest -n 2 tests --ignore tests/browser
 
 test-notebooks: $(READY)
 	LSTOC_FIGURES=$(FIGURES_OF_TESTS) $(BIN)/pytest -n 2 --dist loadscope --nbval --nbval-sanitize-with nbval.cfg notebooks
 
+test-browser: $(READY) ## Live view and playground in a real Chromium; skipped with a reason where none is installed
+	$(BIN)/pytest -rs tests/browser
+
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_overview.ipynb
+
+playground: $(READY) ## Serve the playground as a page of its own, by Voilà
+	$(BIN)/voila notebooks/12_playground.ipynb
 
 bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs --quick"
 	$(BIN)/python -m lstoc_core bench $(ARGS)

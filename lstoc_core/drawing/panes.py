@@ -41,13 +41,19 @@ def picture_uri(pixels: np.ndarray) -> str:
     return f"data:image/png;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
-def ground(stage: Stage) -> str:
-    """What stays: the map."""
-    if stage.world is None:
+def ground(stage: Stage, *, revealed: bool = True) -> str:
+    """What stays: the map, with its letters or, not revealed, as the agent knows it: free cells and walls."""
+    world = stage.world
+    if world is None:
         return ""
+    if not revealed:
+        cell = PANE / world.size[0]
+        free = "".join(_square(MARGIN, x, y, cell) for x, y in world.coordinates.tolist())
+        box = f'x="{MARGIN}" y="{TOP}" width="{PANE}" height="{_high(stage)}"'
+        return f'<rect {box} fill="{WALL}"/><path d="{free}" fill="#faf9f6" stroke="#e6e3dc"/>'
     return (
         f'<image x="{MARGIN}" y="{TOP}" width="{PANE}" height="{_high(stage)}" preserveAspectRatio="none" '
-        f'href="{picture_uri(stage.world.render())}"/>'
+        f'href="{picture_uri(world.render())}"/>'
     )
 
 
@@ -71,8 +77,8 @@ class Panes:
         self._bits: list[tuple[int, float]] = []
         """Numbers of episodes, and the bits left after them."""
 
-    def svg(self, scene: Scene, head: str, *, colour: str = INK, moving: bool = False) -> str:
-        """The scene. head: the line on top. moving: the agent runs through its last episode."""
+    def svg(self, scene: Scene, head: str, *, colour: str = INK, moving: bool = False, revealed: bool = True) -> str:
+        """The scene. head: the line on top. moving: the agent runs through its last episode. revealed: see `ground`."""
         if scene.bits == scene.bits and (not self._bits or self._bits[-1][0] != len(scene.labels)):
             self._bits.append((len(scene.labels), scene.bits))
         beliefs, tree = MARGIN + PANE + GAP, MARGIN + 2 * (PANE + GAP)
@@ -86,7 +92,7 @@ class Panes:
                 _text(MARGIN, 24, head, colour, 17),
                 _text(MARGIN, HEAD + 13, f"episode {number}" if number else "first episode"),
                 outcome if number else "",
-                self._episode(scene, done, moving=moving),
+                self._episode(scene, done, moving=moving, revealed=revealed),
                 _text(beliefs, HEAD + 13, title if self.stage.words else "no FSM: answers are not counted"),
                 self._beliefs(beliefs, scene),
                 _text(tree, HEAD + 13, "subgoals, in order"),
@@ -99,7 +105,7 @@ class Panes:
 
     # --- parts ---
 
-    def _episode(self, scene: Scene, done: bool, *, moving: bool) -> str:
+    def _episode(self, scene: Scene, done: bool, *, moving: bool, revealed: bool) -> str:
         world = self.stage.world
         if not len(scene.last):
             return ""
@@ -118,7 +124,9 @@ class Panes:
             path.append(f"{'' if one == at else f'M{one[0]:.1f} {one[1]:.1f}'}L{two[0]:.1f} {two[1]:.1f}")
             at = two
         way, colour = "".join(path), GREEN if done else TRAIL
-        marks = "".join(self._chip(MARGIN, symbol, world.task.positions[symbol]) for symbol in self._enlarged)
+        marks = "".join(
+            self._chip(MARGIN, symbol, world.task.positions[symbol]) for symbol in self._enlarged * revealed
+        )
         run = f'<animateMotion dur="{SECONDS}s" fill="freeze" path="{way}"/>' if moving else ""
         spot = "" if moving or at is None else f'transform="translate({at[0]:.1f} {at[1]:.1f})"'
         agent = f'<circle r="6.5" fill="#20262d" stroke="white" stroke-width="2" {spot}>{run}</circle>'
@@ -146,15 +154,11 @@ class Panes:
             cells.setdefault(fill, []).append((x, y))
         size = self.cell
         drawn = [
-            f'<path fill="{fill}" d="{"".join(self._square(left, x, y, size) for x, y in places)}"/>'
+            f'<path fill="{fill}" d="{"".join(_square(left, x, y, size) for x, y in places)}"/>'
             for fill, places in cells.items()
         ]
         chips = [self._chip(left, symbol, place(world, key)) for symbol, key in scene.settled.items()]
         return "".join([*drawn, *chips, self._border(left, LINE)])
-
-    @staticmethod
-    def _square(left: float, x: int, y: int, size: float) -> str:
-        return f"M{left + x * size:.1f} {TOP + y * size:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z"
 
     def _likely(self, left: float, scene: Scene) -> str:
         """Where there is no map: the states at which most answers put a key state, most likely first."""
@@ -245,6 +249,10 @@ class Panes:
     def _border(self, left: float, colour: str) -> str:
         box = f'x="{left - 1}" y="{TOP - 1}" width="{PANE + 2}" height="{self.high + 2}"'
         return f'<rect {box} fill="none" stroke="{colour}" stroke-width="{3 if colour == GREEN else 1}"/>'
+
+
+def _square(left: float, x: int, y: int, size: float) -> str:
+    return f"M{left + x * size:.1f} {TOP + y * size:.1f}h{size:.1f}v{size:.1f}h-{size:.1f}z"
 
 
 def _shares(labels: np.ndarray, most: int) -> Sequence[float]:
