@@ -2,6 +2,7 @@
 PYTHON  ?= $(shell for p in python3.11 python3; do $$p -c $(RECENT) 2>/dev/null && echo $$p && break; done)
 RECENT  := 'import sys; sys.exit(sys.version_info < (3, 11))'
 PROFILE ?= quick
+TASK    ?= letter-2
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -16,7 +17,7 @@ export MKL_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean
+.PHONY: help reproduce discover test test-unit test-notebooks lab bench site notebooks lint clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -52,6 +53,9 @@ test-unit: $(READY)
 
 test-notebooks: $(READY)
 	LSTOC_FIGURES=$(FIGURES_OF_TESTS) $(BIN)/pytest -n 2 --dist loadscope --nbval --nbval-sanitize-with nbval.cfg notebooks
+
+discover: $(READY) ## Find the hidden subgoals of a task: TASK=office-2, ARGS="--gif film.gif"
+	$(BIN)/python -m lstoc_core discover $(TASK) $(ARGS)
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_overview.ipynb

@@ -79,7 +79,7 @@ def test_study_and_drawing_use_each_other_without_a_cycle():
 def test_no_machine_is_named():
     """Absolute paths of a home or work directory mean that something works on one machine only."""
     pattern = re.compile(r"(?<![\w.])/(?:root|home|work|Users|tmp)/\w")
-    text = [file for file in own_files() if file.suffix not in (".png", ".pdf", ".parquet", ".npz")]
+    text = [file for file in own_files() if file.suffix not in (".gif", ".png", ".pdf", ".parquet", ".npz")]
     named = [str(file.relative_to(ROOT)) for file in text if pattern.search(file.read_text())]
     assert not named
 
@@ -241,6 +241,21 @@ def test_the_readme_names_every_notebook_and_make_target():
     assert not [notebook.name for notebook in NOTEBOOKS if notebook.name not in readme]
     targets = re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert not [target for target in re.findall(r"`make (\w+)", readme) if target not in targets]
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/results.md", "docs/your_own_environment.md"])
+def test_lines_of_prose_are_short(name):
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+
+
+def test_pictures_of_the_readme_exist_and_have_a_text():
+    tags = re.findall(r"<(?:img|source)\b[^>]*>", (ROOT / "README.md").read_text())
+    links = re.findall(r'href="([^"]+)"', (ROOT / "README.md").read_text())
+    assert len(tags) > 8
+    shown = [re.search(r'\bsrc(?:set)?="([^"]+)"', tag)[1] for tag in tags]
+    assert not [name for name in (*shown, *links) if not (ROOT / name).exists()]
+    assert not [tag for tag in tags if tag.startswith("<img") and not re.search(r'\balt="[^"]{5,}"', tag)]
 
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda path: path.stem)
