@@ -2,6 +2,7 @@
 PYTHON  ?= $(shell for p in python3.11 python3; do $$p -c $(RECENT) 2>/dev/null && echo $$p && break; done)
 RECENT  := 'import sys; sys.exit(sys.version_info < (3, 11))'
 PROFILE ?= quick
+TASK    ?= letter-2
 ARGS    ?=
 
 BIN   := .venv/bin
@@ -16,7 +17,7 @@ export MKL_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean test-browser playground
+.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean test-browser playground discover
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -55,6 +56,8 @@ test-notebooks: $(READY)
 
 test-browser: $(READY) ## Live view and playground in a real Chromium; skipped with a reason where none is installed
 	$(BIN)/pytest -rs tests/browser
+discover: $(READY) ## Find the hidden subgoals of a task: TASK=office-2, ARGS="--gif film.gif"
+	$(BIN)/python -m lstoc_core discover $(TASK) $(ARGS)
 
 lab: $(READY) ## Open the notebooks in JupyterLab
 	$(BIN)/jupyter lab --notebook-dir=. notebooks/00_overview.ipynb

@@ -243,6 +243,21 @@ def test_the_readme_names_every_notebook_and_make_target():
     assert not [target for target in re.findall(r"`make (\w+)", readme) if target not in targets]
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/results.md", "docs/your_own_environment.md"])
+def test_lines_of_prose_are_short(name):
+    text = re.sub(r"^```.*?^```", "", (ROOT / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert not [line for line in text.splitlines() if len(line) > 120 and not line.startswith("|")]
+
+
+def test_pictures_of_the_readme_exist_and_have_a_text():
+    tags = re.findall(r"<(?:img|source)\b[^>]*>", (ROOT / "README.md").read_text())
+    links = re.findall(r'href="([^"]+)"', (ROOT / "README.md").read_text())
+    assert len(tags) > 8
+    shown = [re.search(r'\bsrc(?:set)?="([^"]+)"', tag)[1] for tag in tags]
+    assert not [name for name in (*shown, *links) if not (ROOT / name).exists()]
+    assert not [tag for tag in tags if tag.startswith("<img") and not re.search(r'\balt="[^"]{5,}"', tag)]
+
+
 @pytest.mark.parametrize("file", DOCUMENTS, ids=lambda path: path.stem)
 def test_source_files_that_are_named_exist(file):
     """A `module.py` in backticks is the end of some file's path."""

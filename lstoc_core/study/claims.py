@@ -86,7 +86,7 @@ def judge_improvement(scores: pd.DataFrame, one: str, two: str, tasks: Sequence[
     if not pairs:
         return Verdict(UNKNOWN)
     share = probability_of_improvement(pairs, rng=np.random.default_rng(0))
-    verdict = _side(share.low, share.high, 0.5) if complete else UNKNOWN
+    verdict = _side(float(share.low), float(share.high), 0.5) if complete else UNKNOWN
     return Verdict(verdict, f"P = {_number(share)}, {len(pairs)} of {len(tasks)} tasks")
 
 
