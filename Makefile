@@ -56,6 +56,7 @@ test-notebooks: $(READY)
 
 test-browser: $(READY) ## Live view and playground in a real Chromium; skipped with a reason where none is installed
 	$(BIN)/pytest -rs tests/browser
+
 discover: $(READY) ## Find the hidden subgoals of a task: TASK=office-2, ARGS="--gif film.gif"
 	$(BIN)/python -m lstoc_core discover $(TASK) $(ARGS)
 

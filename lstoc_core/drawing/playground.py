@@ -126,9 +126,7 @@ class Playground:
         for cell, button in self.cells.items():
             letter = at.get(cell, "")
             text = letter or ("■" if cell in self.walls else "▢" if cell == self.start else "")
-            colour = (
-                letter_colour(letter, LETTERS) if letter in LETTERS else "#49525e" if cell in self.walls else "#f4f2ee"
-            )
+            colour = letter_colour(letter) if letter in LETTERS else "#49525e" if cell in self.walls else "#f4f2ee"
             if button.description != text:
                 button.description = text
             if button.style.button_color != colour:
