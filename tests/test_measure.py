@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lstoc_core.discovery.guided import GuidedConfig
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.policies.rewards import RewardConfig
-from lstoc_core.study import learners, measure
+from lstoc_core.study import learners, measure, tables
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.experiments import EXPERIMENTS
 from lstoc_core.study.settings import Discovering, Oracle, PixelNoise, PlainPPO, Unchanged, WrongLabels
@@ -49,6 +50,43 @@ def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_
     assert solved.success_rate.iloc[:-1].equals(curve.success_rate.iloc[:-1])
     short = learners.success_curve(history[1:2], False, TASKS["letter-1"], 8192)
     assert short.success_rate.tolist() == [0.0]
+
+
+def test_a_curve_of_one_environment_has_windows_of_one_horizon():
+    history = [{"env_steps": 200 * k, "episodes": 1, "success_rate": float(k > 5)} for k in range(1, 21)]
+    curve = learners.success_curve(history, True, TASKS["letter-1"], 1_000_000, 1)
+    assert curve.env_steps.iloc[-1] == 4_000
+    assert (curve.env_steps.diff().dropna() >= 200).all()
+    assert curve.success_rate.iloc[0] == 0
+    assert curve.success_rate.iloc[-1] == 1
+    assert len(learners.success_curve(history, True, TASKS["letter-1"], 1_000_000)) == 1
+
+
+def test_questions_has_a_row_for_each_episode_of_the_planner():
+    config = {"steps": 20_000, **VARIANTS["planner"].config()}
+    table = measure.questions(RunSpec("questions", "letter-1", "planner", 100, "smoke", config))
+    assert table.episode.tolist() == list(range(1, len(table) + 1))
+    assert table.exact.all()
+    planned = tables.planned_episodes(table.assign(task="letter-1", method="planner", seed=100))
+    assert 0 < len(planned) <= len(table)
+    assert planned.left.is_monotonic_decreasing
+    row = tables.question_table(table.assign(task="letter-1", method="planner", seed=100), ["letter-1"]).iloc[0]
+    assert (row.exact, row.episodes) == ("1 of 1", str(len(table)))
+    assert row["bits to learn"] == round(planned.left.iloc[0], 1) <= round(np.log2(100 * 99 * 98), 1)
+
+
+def test_reliability_counts_each_planned_episode_once():
+    rng = np.random.default_rng(0)
+    success = rng.random(3_000)
+    table = pd.DataFrame(
+        {"success": np.append(success, np.nan), "answer": np.append(rng.random(3_000) < success, True)}
+    )
+    found = tables.reliability(table)
+    assert found.episodes.sum() == 3_000
+    assert len(found) == 10
+    assert ((found.low <= found.predicted) & (found.predicted <= found.high)).sum() >= 8, "drawn from the predictions"
+    assert tables.reliability(table[:0]).empty
+    assert tables.reliability(pd.DataFrame(columns=["task"])).empty
 
 
 def test_accuracy_of_a_tree():

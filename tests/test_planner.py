@@ -12,7 +12,7 @@ from lstoc_core.config import PlannerConfig
 from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.outcomes import Visits, Words
 from lstoc_core.exploration.plans import Outset, PlanSearch, information
-from lstoc_core.exploration.routes import Routes, nearest_gap
+from lstoc_core.exploration.routes import Routes, Slips, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.trajectories.store import TrajectoryStore
 
@@ -118,6 +118,24 @@ def test_ways_are_shortest_and_gaps_nearest():
         gaps = [lengths[at] for at in lengths if (links[at] < 0).any()]
         assert len(nearest_gap(links, place, np.zeros((25, 4)))) == 1 + min(gaps)
     assert nearest_gap(grid.next, 0, np.zeros((25, 4))) is None
+
+
+def test_a_walk_that_slips_goes_by_links_to_all_waypoints_and_takes_longer():
+    rng = np.random.default_rng(3)
+    grid = Grid(rng, share=0.0)
+    routes, links = Routes(grid.ids.astype(np.int32), grid.next.astype(np.int32), np.zeros(25)), grid.next
+    goals = grid.ids[[24, 4, 20, 0]].tolist()
+    firm = routes.walk(0, goals, 500)
+    assert routes.walk(0, goals, 500, slips=Slips(1e-12, rng)) == firm
+    lengths = []
+    for _ in range(100):
+        walk = routes.walk(0, goals, 500, slips=Slips(0.2, rng))
+        assert walk.waypoints == firm.waypoints
+        assert all(b in links[a] for a, b in zip(walk.places, walk.places[1:], strict=False))
+        assert [grid.ids[walk.places[when]] for when in walk.arrivals] == goals
+        lengths.append(len(walk.places))
+    assert np.mean(lengths) > 1.2 * len(firm.places), "each slip costs a step or two"
+    assert len(routes.walk(0, goals, 10, slips=Slips(0.2, rng)).places) == 11
 
 
 # --- outcomes ---
@@ -272,3 +290,28 @@ def test_the_plan_found_tells_what_enumeration_says_and_more_than_a_tour():
     assert best.bits == pytest.approx(-(shares[shares > 0] * np.log2(shares[shares > 0])).sum())
     assert best.success == pytest.approx(np.mean(np.array(times) < len(walk)))
     assert best.bits > search.judged([search._itinerary(search._tour())])[0].bits
+
+
+@pytest.mark.parametrize("slip", [0.0, 0.15])
+def test_a_plan_within_an_episode_counts_what_the_episode_has_visited(slip):
+    """Judged by walks through the whole episode; where steps slip, by the mean over many such walks."""
+    formula, rng = lstoc.parse("a;b"), np.random.default_rng(10)
+    words, grid = Words.of(formula.minimal_sequences()), Grid(rng, share=0.0)
+    ids, links, past = grid.ids.astype(np.int32), grid.next.astype(np.int32), grid.ids[[0, 1, 2]].tolist()
+    every = np.array(list(permutations(grid.ids[1:].tolist(), 2)), np.int32)
+    open_ = [first_success(formula, past, dict(zip("ab", row, strict=True))) == len(past) for row in every.tolist()]
+    judges = rng.permutation(every[open_])[:40]
+    outset = Outset(ids, links, 3, 30, past=past, slip=slip)
+    weights = np.full(len(judges), 1 / len(judges))
+    search = PlanSearch(outset, words, PlannerConfig(), judges, judges, weights, None, rng=rng)
+    itinerary = search._itinerary(search._through_beliefs())
+    (judged,) = search.judged([itinerary], repeats=24)
+    walks = search._walks(itinerary, 24)
+    assert len(walks) == (24 if slip else 1)
+    shares = []
+    for places in walks:
+        walk = [*past, *grid.ids[list(places)]]
+        times = [first_success(formula, walk, dict(zip("ab", row, strict=True))) for row in judges.tolist()]
+        shares.append(np.mean(np.array(times) < len(walk)))
+    assert judged.success == pytest.approx(np.mean(shares), abs=0.1 if slip else 1e-9)
+    assert judged.success > 0

@@ -14,7 +14,7 @@ from lstoc_core.exploration.auto import AutoExplorer
 from lstoc_core.exploration.imagined import ImaginedVectorEnv
 from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
-from lstoc_core.worlds.perturbed import FlippedLabels
+from lstoc_core.worlds.perturbed import FlippedLabels, SlipperyMoves
 
 PLANNED = replace(SMALL, planner=PlannerConfig(candidates=12, variations=8, rounds=1, imagined=60_000, walks=8))
 
@@ -24,7 +24,7 @@ def planned(task, **options):
 
 
 @pytest.mark.parametrize("formula", ["a;b", "(a;b)|c", "a;b;a"])
-@pytest.mark.parametrize("options", [{}, {"view": 3}, {"start": None}, {"wrap": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"view": 3}, {"start": None}, {"start": None, "view": 3}], ids=str)
 def test_it_proves_the_truth_in_few_episodes(formula, options):
     task = tiny(formula, **options)
     found = planned(task)
@@ -148,6 +148,14 @@ def test_without_an_fsm_it_follows_what_discovery_asks_for():
     assert found.finished
     assert len(found.sequences) == 1
     assert [found.key_states[key].observation.tolist()[0] for key in found.sequences[0]] == [0, 4]
+
+
+def test_slips_are_expected():
+    task = tiny("(a;b)|c")
+    found = planned(lambda: SlipperyMoves(gymnasium.make("lstoc/Letter-v0", task=task), 0.1), fsm="(a;b)|c", confirm=0)
+    assert found.finished
+    assert lstoc.score(found, task).exact
+    assert "read as stochastic" in found.exploration
 
 
 def test_wrong_labels_are_weighed():

@@ -1,6 +1,7 @@
 """Drawings of the planner: its map as it grows, what is left to learn, a plan, and how good its predictions are."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -43,7 +44,7 @@ def draw_growth(world: World, snapshots: Mapping[str, Tried]) -> Figure:
     """The map at several times: white where nothing was seen, darker where more actions were tried."""
     width, height = world.size
     side = 9.6 / len(snapshots)
-    fig, axes = plt.subplots(1, len(snapshots), figsize=(9.6, 0.75 + side * height / width), squeeze=False)
+    fig, axes = plt.subplots(1, len(snapshots), figsize=(9.6, 0.3 + side * height / width), squeeze=False)
     for ax, (title, tried) in zip(axes[0], snapshots.items(), strict=True):
         image = draw_grid(ax, world.values_on_map(tried), walls=_walls(world), annotate=False, cmap="Blues")
         image.set_clim(-2, 4)
@@ -89,39 +90,48 @@ def _draw_run(ax: Axes, run: pd.DataFrame) -> None:
 def draw_plan(world: World, search: PlanSearch, best: Judgement) -> Figure:
     """A plan on the map, and when the beliefs expect it to succeed.
 
-    Left: the walk; cells are shaded by the probability that the episode ends there. Right: the same over time. Both
-    end where the last of the beliefs expects a success.
+    Left: the walk from the start; cells are shaded by the probability that the episode ends there. Right: the same over
+    time. Both end where the last of the beliefs expects a success.
     """
-    walk = search.outset.ids[list(best.itinerary.places)]
-    visits = Visits.of([*search.outset.past, *walk.tolist()], search.num_ids)
-    times = search.words.success_times(visits, search.judges) - len(search.outset.past)
-    walk = walk[: int(times[times < len(walk)].max(initial=1)) + 1]
-    ends = np.bincount(times, search.weights, minlength=len(walk) + 1)
-    here = np.full(world.num_observations, np.nan)
-    here[np.unique(walk)] = 0.0
-    np.add.at(here, walk, ends[: len(walk)])
-    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.9), width_ratios=[1.25, 1])
-    image = draw_grid(left, world.values_on_map(here), walls=_walls(world), annotate=False, cmap="YlOrRd")
-    fig.colorbar(image, ax=left, shrink=0.75, label="probability that the episode ends here")
-    _draw_walk(left, world, walk)
-    left.set_title(f"the plan, {len(walk) - 1} steps", fontsize=9)
-    right.bar(np.arange(len(walk)), ends[: len(walk)], width=1.0, color=VERMILION)
-    right.set(xlabel="time of success, in steps", ylabel="probability over the beliefs", xlim=(0, len(walk)))
+    outset, places = search.outset, best.itinerary.places
+    walk = outset.ids[list(places)]
+    times = search.words.success_times(Visits.of(walk, search.num_ids), search.judges)
+    length = int(times[times < len(walk)].max(initial=1)) + 1
+    ends = np.bincount(times, search.weights, minlength=len(walk) + 1)[:length]
+    cells = world.coordinates[_positions(world, outset.links, places[:length])]
+    here = np.full(world.size[::-1], np.nan)
+    here[cells[:, 1], cells[:, 0]] = 0.0
+    np.add.at(here, (cells[:, 1], cells[:, 0]), ends)
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6), width_ratios=[1.35, 1])
+    image = draw_grid(left, here, walls=_walls(world), annotate=False, cmap="YlOrRd")
+    fig.colorbar(image, ax=left, shrink=0.8, label="probability that the episode ends here")
+    _draw_walk(left, cells)
+    left.set_title(f"the plan, {length - 1} steps", fontsize=9)
+    when = np.flatnonzero(ends)
+    right.vlines(when, 0, ends[when], color=VERMILION, linewidth=2)
+    right.set(
+        xlabel="time of success, in steps", ylabel="probability over the beliefs", xlim=(0, length), ylim=(0, None)
+    )
     told = f"success {best.success:.0%}, none {1 - best.success:.0%}; {best.bits:.1f} bits expected"
     right.set_title(told, fontsize=9)
     return fig
 
 
-def _draw_walk(ax: Axes, world: World, walk: NDArray[Any]) -> None:
-    """The walk as a line from light to dark; each observation stands at its first cell, jumps are left out."""
-    first = {
-        int(each): world.coordinates[position] for position, each in reversed(list(enumerate(world.observation_id)))
-    }
-    points = np.array([first[int(each)] for each in walk], float)
-    points += np.linspace(-0.22, 0.22, len(points))[:, None]  # ways there and back side by side
+def _positions(world: World, links: NDArray[np.int32], places: Sequence[int]) -> list[int]:
+    """Where the agent is at each time of a walk on the map, if it starts where episodes start."""
+    positions = [int(world.starts[0])]
+    for place, following in pairwise(places):
+        action = int(np.flatnonzero(links[place] == following)[0])
+        positions.append(int(world.next_position[positions[-1], action]))
+    return positions
+
+
+def _draw_walk(ax: Axes, cells: NDArray[Any]) -> None:
+    """The walk as a line from light to dark; where the map wraps round, the line is broken."""
+    points = cells + np.linspace(-0.25, 0.25, len(cells))[:, None]  # ways there and back side by side
     parts = np.stack([points[:-1], points[1:]], axis=1)
     near = np.abs(parts[:, 1] - parts[:, 0]).max(axis=1) < 1.5
-    lines = LineCollection(list(parts[near]), cmap="Blues", linewidths=1.2, zorder=4)
+    lines = LineCollection(list(parts[near]), cmap="Blues", linewidths=1.3, zorder=4)
     lines.set_array(np.linspace(0.35, 1, len(parts))[near])
     lines.set_clim(0, 1)
     ax.add_collection(lines)

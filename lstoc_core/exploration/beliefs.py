@@ -19,6 +19,8 @@ from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
 from lstoc_core.trajectories.store import TrajectoryStore
 
+LEAST_SHARE = 0.3
+"""Share of the consistent assignments that were drawn from which on an attempt is made to draw all."""
 CACHED = 60_000_000
 """Most entries of tables of visits that are kept."""
 
@@ -111,7 +113,13 @@ class Beliefs:
         return Evidence(store, prompt=self.prompt, noise=self.noise).tolerated(len(store)) if self.noise else 0
 
     def _draw_all(self, store: TrajectoryStore) -> None:
-        """Draw the consistent assignments, all or a sample."""
+        """Draw the consistent assignments, all or a sample; where a little more room is enough for all, all."""
+        self._draw(store, self.config.rows)
+        if LEAST_SHARE <= self.share < 1 and len(self) < self.config.few:
+            self._draw(store, int(1.2 * self.config.rows / self.share))
+
+    def _draw(self, store: TrajectoryStore, room: int) -> None:
+        """Draw assignments. room: most that are tried at a time."""
         labels, lengths = store.labels, store.lengths
         order = np.lexsort((-np.arange(len(store)), lengths * labels, ~labels))  # short successes first
         tolerated, rng, config = self._tolerated(store), self._rng, self.config
@@ -121,7 +129,7 @@ class Beliefs:
         self.share = 1.0
         for symbol in self._symbol_order():
             states = self._possible(store, symbol)
-            most = max(1, config.rows // max(1, len(states)))
+            most = max(1, room // max(1, len(states)))
             rows, errors = self._thinned(rows, errors, most)
             rows, errors = np.repeat(rows, len(states), axis=0), np.repeat(errors, len(states))
             rows[:, symbol] = np.tile(states, len(rows) // max(1, len(states)))

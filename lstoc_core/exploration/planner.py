@@ -40,6 +40,8 @@ FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
 SEGMENT = 1000
 """Most steps of one call, in all environments together."""
+FEWEST = 200
+"""Of a sample of so few beliefs, all make plans and judge them; half of them could agree where all do not."""
 LEAST_BITS = 1e-9
 """A plan that is expected to tell less tells nothing."""
 MOST_SLIPS = 0.5
@@ -152,9 +154,8 @@ class PlannerExplorer:
 
     def _answer(self, env: int, label: bool) -> None:
         """The episode has ended: its question is answered."""
-        places, steps = len(self.map.ids), self.env_steps
-        asked = self._asked[env]
-        self.questions.append(asked.answered(label, error_rate=self.map.error_rate, places=places, env_steps=steps))
+        places, steps, wrong = len(self.map.ids), self.env_steps, self.map.error_rate
+        self.questions.append(self._asked[env].answered(label, error_rate=wrong, places=places, env_steps=steps))
         self._asked[env] = Question()
 
     def _rerouted(self, env: int, errand: Errand) -> Errand | None:
@@ -250,8 +251,8 @@ class PlannerExplorer:
         if past and beliefs.prompt:  # an assignment under which the episode would have ended is refuted
             visits = Visits.of([*past, int(self.map.ids[place])], beliefs.num_ids)
             chosen = chosen[words.success_times(visits, beliefs.assignments[chosen]) == visits.never]
-        half = len(chosen) if beliefs.complete and len(beliefs) <= config.judges else len(chosen) // 2
-        judges, makers = (chosen, chosen) if half == len(chosen) else (chosen[:half], chosen[half:])
+        few, half = len(chosen) <= (config.judges if beliefs.complete else FEWEST), len(chosen) // 2
+        judges, makers = (chosen, chosen) if few else (chosen[:half], chosen[half:])
         if not len(judges):
             return None
         weights = beliefs.weights[judges]

@@ -11,8 +11,8 @@ proves nothing.)
 
 If even the same actions from the same start lead to different observations, the world is *stochastic*, or episodes
 start in places that look the same. It counts as stochastic once this has happened a few times though all starts look
-the same, or once many ids have been split. Then nodes are the ids themselves, and the map expects the most frequent
-successor.
+the same, or once many ids have been split and there are still surprises. Then nodes are the ids themselves, and the map
+expects the most frequent successor.
 """
 
 from collections import deque
@@ -31,6 +31,8 @@ WINDOW = 1000
 """The error rate is over this many predictions, the last ones."""
 MOST_SPLIT = 0.3
 """Fraction of the ids that may be split before a surprise on a way from the start counts as chance."""
+MOST_NODES = 3
+"""Nodes per id that tell the same: splitting only makes more of them."""
 MOST_SURPRISES = 2
 """Surprises on ways from the start that count as chance where all starts look the same."""
 START = -1
@@ -240,7 +242,8 @@ class WorldMap:
     def _chance(self) -> bool:
         """Whether surprises show that steps depend on chance."""
         told_apart = len(self._start_ids) == 1 and self._surprises >= MOST_SURPRISES
-        return told_apart or (self._surprises > 0 and len(self.aliased) > MOST_SPLIT * len(self.known_ids))
+        hopeless = self._surprises > 0 or len(self._id) > MOST_NODES * len(self.known_ids)
+        return told_apart or (hopeless and len(self.aliased) > MOST_SPLIT * len(self.known_ids))
 
     def _replay(self) -> None:
         """Make the graph anew from all that was recorded."""
