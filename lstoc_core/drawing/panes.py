@@ -44,15 +44,16 @@ def picture_uri(pixels: np.ndarray) -> str:
 def ground(stage: Stage, *, revealed: bool = True) -> str:
     """What stays: the map, with its letters or, not revealed, as the agent knows it: free cells and walls."""
     world = stage.world
+    paper = f'<rect width="{WIDTH}" height="{height(stage)}" fill="white"/>'  # themes may be dark
     if world is None:
-        return ""
+        return paper
     if not revealed:
         cell = PANE / world.size[0]
         free = "".join(_square(MARGIN, x, y, cell) for x, y in world.coordinates.tolist())
         box = f'x="{MARGIN}" y="{TOP}" width="{PANE}" height="{_high(stage)}"'
-        return f'<rect {box} fill="{WALL}"/><path d="{free}" fill="#faf9f6" stroke="#e6e3dc"/>'
+        return f'{paper}<rect {box} fill="{WALL}"/><path d="{free}" fill="#faf9f6" stroke="#e6e3dc"/>'
     return (
-        f'<image x="{MARGIN}" y="{TOP}" width="{PANE}" height="{_high(stage)}" preserveAspectRatio="none" '
+        f'{paper}<image x="{MARGIN}" y="{TOP}" width="{PANE}" height="{_high(stage)}" preserveAspectRatio="none" '
         f'href="{picture_uri(world.render())}"/>'
     )
 
