@@ -112,7 +112,7 @@ def cases() -> list[Case]:
     for slippery in (False, True):
         make = functools.partial(lake, slippery=slippery)
         name = f"frozenlake, {'slippery' if slippery else 'deterministic'}"
-        found.append(Case(name, make, ("15",), (lake,), "goal", {"success": "reward"}))
+        found.append(Case(name, make, ("15",), (lake,), "goal", {"success": "reward", "explorer": "policy"}))
     return found
 
 

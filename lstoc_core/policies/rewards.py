@@ -59,10 +59,10 @@ class RewardPlan:
     """A success that contains one of these pays `config.explained`; see also `config.quiet`."""
     ways: Ways = field(default_factory=dict)
     """Shortest ways to the key states of the paths, for approach."""
-    places: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
-    """Key state -> the observation ids in which it holds, for approach, where it is an event."""
     worth: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     """Factor of the bonus for observation ids below N, [N]; it is 1 for all others."""
+    places: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    """Key state -> the observation ids in which it holds, for approach, where it is an event."""
 
     def same_rules(self, other: RewardPlan) -> bool:
         """Whether running episodes need no replay when one plan replaces the other."""
