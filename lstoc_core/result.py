@@ -35,6 +35,7 @@ from lstoc_core.trajectories.success import Success
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TRIES = 10
 """Most episodes that are played for an animation."""
@@ -203,6 +204,13 @@ class Discovery:
             from lstoc_core.drawing.episodes import draw_pictured_tree  # imported here: only drawing needs matplotlib
 
         return draw_pictured_tree(self, ax)
+
+    def plot(self) -> Figure:
+        """A figure of the run: the key states on the map, if there is one, the tree, successes over trajectories."""
+        with needed_for("plotting a discovery", extra="study"):
+            from lstoc_core.drawing.inline import discovery_figure  # imported here: only drawing needs matplotlib
+
+        return discovery_figure(self)
 
     def animate(
         self, path: str | os.PathLike[str], env: EnvLike | None = None, *, success: Success = "auto", fps: int = 6

@@ -24,6 +24,15 @@ class Score:
     labels_correct: bool
     """Every key state of the discovered sequences has its true name."""
 
+    def _repr_html_(self) -> str:
+        """A line per part, with a tick where it is as the truth."""
+        parts = {
+            "sequences are exactly the truth": self.exact,
+            f"{self.found:.0%} of the key states were found": self.found == 1,
+            "every name is right": self.labels_correct,
+        }
+        return "".join(f"<div>{'✓' if right else '✗'} {told}</div>" for told, right in parts.items())
+
 
 Place = ArrayLike | Callable[[NDArray[Any]], bool]
 """Where a subgoal is: its observation, or a function that says whether an observation is there."""

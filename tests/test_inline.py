@@ -136,6 +136,34 @@ def test_a_long_table_is_folded_and_keeps_its_text():
     assert "found" in repr(folded)
 
 
+def test_formulas_labelings_and_scores_show_themselves(found):
+    images, _ = pictures(TASK.formula._repr_html_())
+    assert len(images) == 1
+    assert TASK.formula.pretty in TASK.formula._repr_html_()
+    exchanged = lstoc.label([(0, 1), (0, 2)], parse("a;(b|c)").fsm())._repr_html_()
+    assert "<td>1</td><td>b or c</td>" in exchanged
+    assert "cannot be told apart: b/c" in exchanged
+    assert found.labeling._repr_html_().count("<tr>") == 4
+    assert lstoc.score(found, TASK)._repr_html_().count("✓") == 3
+    wrong = lstoc.scoring.Score(exact=False, found=0.5, labels_correct=False)._repr_html_()
+    assert (wrong.count("✗"), "50%" in wrong) == (3, True)
+
+
+def test_plain_texts_have_at_most_five_lines(found, few):
+    shown = (found, few, TASK, TASK.fsm(), TASK.formula, found.labeling, found.tree, lstoc.score(found, TASK))
+    assert [len(repr(thing).splitlines()) for thing in shown if len(repr(thing).splitlines()) > 5] == []
+
+
+def test_plot_counts_the_successes(found):
+    for discovery, panels in ((found, 3), (replace(found, explorer=None), 2)):
+        fig = discovery.plot()
+        assert len(fig.axes) == panels
+        (line, *_) = fig.axes[-1].get_lines()
+        assert line.get_ydata()[-1] == found.trajectories.labels.sum()
+        assert f"proved after {found.num_trajectories}" in fig.axes[-1].get_title()
+        plt.close(fig)
+
+
 def test_names_cannot_break_out_of_the_html():
     task = replace(TASK, name="<script>")
     assert "<script>" not in task._repr_html_()

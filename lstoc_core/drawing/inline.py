@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from lstoc_core.drawing.embedded import image
 from lstoc_core.drawing.episodes import draw_pictured_tree
-from lstoc_core.drawing.theme import RED
+from lstoc_core.drawing.theme import BLUE, GREEN, RED
 from lstoc_core.result import Discovery
 from lstoc_core.worlds import World, compile_world
 from lstoc_core.worlds.grid import GridVectorEnv, place
@@ -77,6 +77,26 @@ def discovery_html(discovery: Discovery) -> str:
     return f"<table><tr>{inside}</tr></table><div>{'<br>'.join(line for line in lines if line)}</div>"
 
 
+def discovery_figure(discovery: Discovery) -> Figure:
+    """What `Discovery.plot` shows."""
+    world, names = _world(discovery), discovery.names
+    fig, axes = plt.subplots(1, 3 if world is not None else 2, figsize=(10.5 if world is not None else 7.5, 3.1))
+    if world is not None:
+        _draw_map(axes[0], world, [place(world, key.observation_id) for key in discovery.key_states])
+    if world is not None:
+        discovery.tree.draw(axes[1], labels=names)
+    else:
+        draw_pictured_tree(discovery, axes[0])
+    labels = discovery.trajectories.labels
+    axes[-1].step(range(len(labels) + 1), [0, *labels.cumsum()], where="post", color=BLUE)
+    if discovery.finished:
+        axes[-1].axvline(discovery.num_trajectories, color=GREEN, linestyle="--")
+        end = "proved" if discovery.proved else "found"
+        axes[-1].set_title(f"{end} after {discovery.num_trajectories:,} trajectories", color=GREEN)
+    axes[-1].set(xlabel="trajectories", ylabel="successes", xlim=(0, None), ylim=(0, None))
+    return fig
+
+
 def _standing(discovery: Discovery, world: World | None) -> str:
     """The proof in one line, or what is missing, with coordinates where there is a map."""
     if not discovery.finished:
@@ -100,8 +120,13 @@ def _map(world: World, framed: Iterable[tuple[int, int]] = ()) -> Figure:
     width, height = world.size
     scale = max(CELL, MAP / max(width, height))
     fig, ax = plt.subplots(figsize=(scale * width, scale * height))
+    _draw_map(ax, world, framed)
+    return fig
+
+
+def _draw_map(ax: Axes, world: World, framed: Iterable[tuple[int, int]]) -> None:
+    width, height = world.size
     ax.imshow(world.render(), extent=(-0.5, width - 0.5, height - 0.5, -0.5), interpolation="lanczos")
     for x, y in framed:
         ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=RED, linewidth=2))
     ax.axis("off")
-    return fig

@@ -17,6 +17,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import chain, combinations, pairwise, permutations
 
 import numpy as np
@@ -130,6 +131,15 @@ class Labeling:
     def __repr__(self) -> str:
         others = f"{len(self.alternatives)} alternatives" if self.alternatives else "unique"
         return f"Labeling({self.mapping}, {others if self.complete else 'more than ' + others})"
+
+    def _repr_html_(self) -> str:
+        """A table of the key states and the symbols that each may carry, then what is to be said about it."""
+        rows = "".join(
+            f"<tr><td>{key}</td><td>{' or '.join(escape(name or 'no subgoal') for name in names)}</td></tr>"
+            for key, names in self.candidates.items()
+        )
+        told = "<br>".join(map(escape, str(self).splitlines()))
+        return f"<table><tr><th>key state</th><th>symbol</th></tr>{rows}</table><div>{told}</div>"
 
     def __str__(self) -> str:
         first = ", ".join(f"{key} = {symbol}" for key, symbol in self.mapping.items())

@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -270,6 +271,11 @@ class Formula:
     @cached_property
     def _fsm(self) -> FSM:
         return _construct(self)
+
+    def _repr_html_(self) -> str | None:
+        """The formula in mathematical signs, and its machine, for notebooks."""
+        machine = self.fsm()._repr_html_()
+        return f"<div>{escape(self.pretty)}<br>{machine}</div>" if machine is not None else None
 
 
 class _Satisfaction:
