@@ -120,6 +120,15 @@ def test_ways_are_shortest_and_gaps_nearest():
     assert nearest_gap(grid.next, 0, np.zeros((25, 4))) is None
 
 
+def test_a_walk_ends_where_no_way_leads_on():
+    routes = Routes(np.arange(3, dtype=np.int32), np.array([[-1], [2], [1]], np.int32), np.zeros(3))
+    asked = []
+    walk = routes.walk(0, [1], 500, lambda: asked.append(0) or [2])
+    assert (walk.places, walk.waypoints) == ((0,), ())
+    assert len(asked) < 10
+    assert len(routes.walk(1, [2], 500, lambda: [1, 2]).places) == 501
+
+
 def test_a_walk_that_slips_goes_by_links_to_all_waypoints_and_takes_longer():
     rng = np.random.default_rng(3)
     grid = Grid(rng, share=0.0)

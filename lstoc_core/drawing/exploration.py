@@ -62,10 +62,11 @@ def draw_bits(table: pd.DataFrame, tasks: Sequence[str]) -> Figure:
         for _, run in of_task.groupby("seed"):
             _draw_run(ax, run)
         ax.set_title(task, fontsize=9)
-        ax.set(xlim=(0, None), ylim=(-1, None))
+        ax.set_xlim(0, None)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     for ax in axes.flat[len(tasks) :]:
         ax.set_visible(False)
+    axes.flat[0].set_ylim(bottom=-1)  # shared, so only once all are drawn
     fig.supxlabel("episodes", fontsize=9)
     fig.supylabel("bits left: log2 of consistent assignments", fontsize=9)
     return fig
@@ -149,9 +150,8 @@ def draw_reliability(table: pd.DataFrame) -> Figure:
             bars = [found.real - found.low, found.high - found.real]
             ax.errorbar(found.predicted, found.real, yerr=bars, color=BLUE, fmt="o", markersize=4, linewidth=1)
             for row in found.itertuples():
-                ax.annotate(
-                    f"{row.episodes:.0f}", (row.predicted, row.real), (5, -9), textcoords="offset points", fontsize=6.5
-                )
+                told, place = f"{row.episodes:.0f}", (row.predicted, row.real)
+                ax.annotate(told, place, (4, 3), textcoords="offset points", fontsize=6.5, color=MUTED)
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
         ax.set_title(variant(method).title, fontsize=9)
     fig.supxlabel("predicted probability of success", fontsize=9)

@@ -15,6 +15,10 @@ States = Sequence[int]
 """Observation ids, as way-points."""
 
 
+MOST_IDLE = 3
+"""A walk ends if so many sets of way-points in a row lead nowhere: no way leads on from where it is."""
+
+
 @dataclass(frozen=True)
 class Itinerary:
     """A walk on the map through way-points."""
@@ -83,8 +87,9 @@ class Routes:
         slips: the walk slips now and then, and goes on to the same way-point from where it has come to.
         """
         places, reached, arrivals = [place], [], []
-        rounds = 0
+        idle = 0
         while True:
+            before = len(places)
             for state in waypoints:
                 way = self.way(places[-1], state)
                 if way and slips is not None:
@@ -95,8 +100,8 @@ class Routes:
                     arrivals.append(len(places) - 1)
                 if len(places) > steps:
                     return Itinerary(tuple(reached), tuple(arrivals), tuple(places[: steps + 1]))
-            rounds += 1
-            if more is None or rounds > steps:
+            idle = idle + 1 if len(places) == before else 0
+            if more is None or idle > MOST_IDLE:
                 return Itinerary(tuple(reached), tuple(arrivals), tuple(places))
             waypoints = more()
 
