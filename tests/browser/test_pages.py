@@ -70,6 +70,8 @@ def play(page):
         field.locator(".widget-toggle-buttons button", has_text=re.compile(f"^{letter}$")).click()
         field.locator(f'button[title="{x}, {y}"]').click()
         field.locator(f'button[title="{x}, {y}"]', has_text=letter).wait_for()
+    x, y = lstoc.TASKS["letter-2"].positions["a"]
+    assert not field.locator(f'button[title="{x}, {y}"]').inner_text().strip(), "a has moved"
     formula = field.locator("input[type=text]").first
     formula.fill("a;b")
     formula.press("Enter")
