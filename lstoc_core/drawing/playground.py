@@ -35,6 +35,8 @@ OWN = "my own"
 DOMAIN = "letter"
 """Of tasks that are built here."""
 FIRST = "letter-2"
+EMPTY = "\u00a0"
+"""Text of an empty cell: browsers leave a button as it was if its text becomes nothing."""
 EXPLORERS = ("auto", "planner", "policy")
 
 
@@ -71,8 +73,9 @@ class Playground:
         self.height = widgets.BoundedIntText(10, min=2, max=14, description="rows", layout={"width": "170px"})
         self.horizon = widgets.BoundedIntText(200, min=1, max=2_000, description="horizon", layout=wide)
         self.wrap = widgets.Checkbox(True, description="edges are joined", indent=True, layout=wide)
-        tools = [*LETTERS, WALL_TOOL, START_TOOL, ERASER]
-        self.tool = widgets.ToggleButtons(options=tools, value="a", style={"button_width": "42px"})
+        tools = [*((letter, letter) for letter in LETTERS), ("■", WALL_TOOL), ("▢", START_TOOL), ("✕", ERASER)]
+        tips = [*(f"letter {letter}" for letter in LETTERS), WALL_TOOL, START_TOOL, ERASER]
+        self.tool = widgets.ToggleButtons(options=tools, tooltips=tips, value="a", style={"button_width": "42px"})
         self.formula = widgets.Text(description="formula", continuous_update=True, layout=wide)
         self.machine, self.told = widgets.HTML(), widgets.HTML()
         self.code = widgets.Textarea(disabled=True, layout={"width": "820px", "height": "64px"})
@@ -125,7 +128,7 @@ class Playground:
         at = {cell: letter for letter, cell in self.letters.items()}
         for cell, button in self.cells.items():
             letter = at.get(cell, "")
-            text = letter or ("■" if cell in self.walls else "▢" if cell == self.start else "")
+            text = letter or ("■" if cell in self.walls else "▢" if cell == self.start else EMPTY)
             colour = letter_colour(letter) if letter in LETTERS else "#49525e" if cell in self.walls else "#f4f2ee"
             if button.description != text:
                 button.description = text

@@ -107,7 +107,7 @@ def lab(browser, notebooks):
     ]  # fmt: skip
     address = f"http://127.0.0.1:{port}/api"
     for _ in served(command, address, notebooks.parent / "lab.log"):
-        yield lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}.ipynb?token={token}"
+        yield lambda name: f"http://127.0.0.1:{port}/lab/tree/{name}.ipynb?reset&token={token}"
 
 
 @pytest.fixture(scope="session")
