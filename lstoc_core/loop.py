@@ -14,7 +14,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.diagnosis import Exhaustible
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
@@ -43,7 +44,7 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "discover"]
 
 
-CONFIRM = 20
+CONFIRM = 60
 """Episodes that must confirm an answer where the environment is not ours."""
 Callback = Callable[[Record], bool | None]
 """Called with the record of each update; returning False ends the run."""
@@ -80,7 +81,7 @@ def discover(
         go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.
     confirm: more episodes that must agree with the answer before the run stops exploring. None: 0 for a Task, whose
-        world meets the assumptions of a proof (`discovery.consistent`); 20 for other environments.
+        world meets the assumptions of a proof (`discovery.consistent`); 60 for other environments.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
     explorer: "planner" (asks by plans on a map that it learns), "policy" (the paper's GRU policy, trained by PPO),
         "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward"), or a
@@ -89,7 +90,8 @@ def discover(
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
     The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
-    goes back to exploration. `Discovery.tested` counts those that agreed.
+    goes back to exploration. `Discovery.tested` counts those that agreed. Where no answer is left and labels are exact,
+    no further episode can help: the run ends, and `Discovery.missing` names the suspects (`discovery.diagnosis`).
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved. An
     observation or label that cannot be used raises an `InputError`, whose `discovery` is the result so far.
     """
@@ -123,10 +125,13 @@ def discover(
         _bar(max_steps, scout, shown=progress) as bar,
         saved.kept(scout, finder, journal) if saved else nullcontext(),
     ):
-        while journal.phase in wanted and scout.env_steps < max_steps and not interrupt.requested:
+        while (
+            journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or _exhausted(finder))
+        ):
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
-                stats = scout.explore(finder.request, journal.silence(scout.trajectories))
+                request = replace(finder.request, testing=journal.stopped is not None)
+                stats = scout.explore(request, journal.silence(scout.trajectories))
                 if journal.stopped is None and journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
                     journal.looked(scout.trajectories, config.growth)
@@ -149,7 +154,7 @@ def discover(
                 saved.save(scout, finder, journal)
         result = so_far(interrupt.requested)
         proved = name == "guided" and fsm is not None and not config.guided.noise
-        _conclude(bar, result, "proved" if proved else "found", done=journal.phase not in wanted)
+        _conclude(bar, result, "proved" if proved else "found", _exhausted(finder), done=journal.phase not in wanted)
     return result
 
 
@@ -230,12 +235,18 @@ def _show(bar: Any, record: Record, method: DiscoveryMethod) -> None:
     bar.set_postfix_str(f"{record['positives']}/{record['trajectories']} {sequences}")
 
 
-def _conclude(bar: Any, result: Discovery, verb: str, *, done: bool) -> None:
+def _exhausted(method: DiscoveryMethod) -> bool:
+    """Whether the method knows that no further episode can help."""
+    return isinstance(method, Exhaustible) and method.exhausted
+
+
+def _conclude(bar: Any, result: Discovery, verb: str, exhausted: bool, *, done: bool) -> None:
     """The end of the progress bar: full and green if all that was wanted is done, else amber with what is missing."""
     told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
     if not done:
         needs = "; ".join(need.told() for need in result.missing.needs) or "a policy that completes the task"
-        end = f"{'stopped' if result.interrupted else 'budget used'}; still missing: {shortened(needs, 100)}"
+        why = "stopped" if result.interrupted else "no answer agrees" if exhausted else "budget used"
+        end = f"{why}; still missing: {shortened(needs, 100)}"
         told = f"{told}; {end}" if result.finished else end
     bar.colour, bar.total = ("green", bar.n) if done else ("#e69f00", max(bar.n, bar.total))
     bar.set_postfix_str("", refresh=False)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, answers, proved
 from lstoc_core.discovery.contradictions import contradictions
+from lstoc_core.discovery.diagnosis import diagnose
 from lstoc_core.discovery.hypotheses import (
     Finding,
     Findings,
@@ -64,6 +65,8 @@ class Guided:
         """Symbol -> observation id, once the answer is proved."""
         self.finished = False
         self.missing = Missing.one("no success was seen")
+        self.exhausted = False
+        """Whether no assignment is consistent with exact labels, so that no further episode can help."""
         self._since = 0
         """Number of trajectories when the sequences last changed."""
 
@@ -97,9 +100,9 @@ class Guided:
     def advance(self, store: TrajectoryStore) -> Missing:
         """Search all trajectories again; what is missing afterwards."""
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
-        self.names = None
+        self.names, self.exhausted = None, False
         self.findings = search.findings()
-        self.missing = self._prove(search) if self.structure else self.findings.missing
+        self.missing = self._prove(store, search) if self.structure else self.findings.missing
         if self.paths != before:
             self._since = len(store)
         if not self.missing and not self.structure and len(store) < 2 * self._since:
@@ -107,12 +110,16 @@ class Guided:
         self.finished = not self.missing
         return self.missing
 
-    def _prove(self, search: GuidedSearch) -> Missing:
+    def _prove(self, store: TrajectoryStore, search: GuidedSearch) -> Missing:
         """Take the answer if exactly one is consistent; else, say what is open."""
         try:
             found = answers(search, self.structure, limit=2)
         except TooManyTries as error:
             return self.findings.missing or Missing.one(str(error))
+        self.exhausted = not found and not self.config.noise
+        if self.exhausted:
+            unconstrained = self.paths if not self.findings.unexplained else ()
+            return diagnose(store, self.structure, unconstrained, prompt=self.config.prompt).missing()
         if not proved(found, self.structure):
             return self._open(found)
         judged = tuple(search.judge(found[0].paths))
@@ -124,8 +131,8 @@ class Guided:
         """Why nothing is proved yet."""
         if not found:
             return Missing.one(
-                "no assignment of the FSM's symbols to states is consistent with every episode: check the FSM, "
-                "or set GuidedConfig.noise if labels may be wrong"
+                "no assignment of the FSM's symbols to states is consistent with the episodes: check the FSM, or raise "
+                "GuidedConfig.noise if more labels may be wrong"
             )
         if self.findings.missing:
             return self.findings.missing
@@ -148,6 +155,7 @@ class Guided:
             "findings": asdict(self.findings),
             "since": self._since,
             "finished": self.finished,
+            "exhausted": self.exhausted,
             "names": self.names,
             "missing": self.missing.to_json(),
         }
@@ -155,6 +163,7 @@ class Guided:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         findings, self._since, self.finished = state["findings"], state["since"], state["finished"]
+        self.exhausted = state["exhausted"]
         self.names, self.missing = state["names"], Missing.from_json(state["missing"])
         self.findings = Findings(
             tuple(
