@@ -15,7 +15,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
+from lstoc_core.discovery.diagnosis import Exhaustible
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
@@ -47,7 +48,7 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 __all__ = ["Discovery", "KeyState", "LSTOCConfig", "Phase", "Problem", "Record", "RunState", "discover"]
 
 
-CONFIRM = 20
+CONFIRM = 60
 """Episodes that must confirm an answer where the environment is not ours."""
 Callback = Callable[[RunState], bool | None]
 """Called with the state of the run after each update; returning False ends the run."""
@@ -88,7 +89,7 @@ def discover(
         go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.
     confirm: more episodes that must agree with the answer before the run stops exploring. None: 0 for a Task, whose
-        world meets the assumptions of a proof (`discovery.consistent`); 20 for other environments.
+        world meets the assumptions of a proof (`discovery.consistent`); 60 for other environments.
     watch: in a notebook, show the run while it goes on, in place of the progress bar: the last episode on the map,
         where the answers left put key states, the tree, the bits left, what is missing, and a button to stop.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
@@ -100,7 +101,8 @@ def discover(
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
 
     The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
-    goes back to exploration. `Discovery.tested` counts those that agreed.
+    goes back to exploration. `Discovery.tested` counts those that agreed. Where no answer is left and labels are exact,
+    no further episode can help: the run ends, and `Discovery.missing` names the suspects (`discovery.diagnosis`).
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved. An
     observation or label that cannot be used raises an `InputError`, whose `discovery` is the result so far.
     """
@@ -137,10 +139,13 @@ def discover(
         _bar(max_steps, scout, shown=progress and view is None) as bar,
         saved.kept(scout, finder, journal) if saved else nullcontext(),
     ):
-        while journal.phase in wanted and scout.env_steps < max_steps and not interrupt.requested:
+        while (
+            journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or _exhausted(finder))
+        ):
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
-                stats = scout.explore(finder.request, journal.silence(scout.trajectories))
+                request = replace(finder.request, testing=journal.stopped is not None)
+                stats = scout.explore(request, journal.silence(scout.trajectories))
                 if journal.stopped is None and journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
                     journal.looked(scout.trajectories, config.growth)
@@ -167,9 +172,10 @@ def discover(
                 saved.save(scout, finder, journal)
         result = so_far(interrupt.requested)
         done, verb = journal.phase not in wanted, "proved" if result.proved else "found"
-        _conclude(bar, result, verb, done=done)
+        ending = _ending(result, verb, _exhausted(finder), done=done)
+        _conclude(bar, result, ending, done=done)
         if view is not None:
-            view.conclude(_ending(result, verb, done=done), done=done)
+            view.conclude(ending, done=done)
     return result
 
 
@@ -264,18 +270,23 @@ def _view(setting: Setting, interrupt: Interrupt, *, shown: bool) -> AbstractCon
     return nullcontext(view)
 
 
-def _ending(result: Discovery, verb: str, *, done: bool) -> str:
+def _exhausted(method: DiscoveryMethod) -> bool:
+    """Whether the method knows that no further episode can help."""
+    return isinstance(method, Exhaustible) and method.exhausted
+
+
+def _ending(result: Discovery, verb: str, exhausted: bool, *, done: bool) -> str:
     """How the run ended, in a line."""
     told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
     if done:
         return told
-    end = "stopped" if result.interrupted else "budget used"
+    end = "stopped" if result.interrupted else "no answer agrees" if exhausted else "budget used"
     return f"{told}; {end}" if result.finished else end
 
 
-def _conclude(bar: Any, result: Discovery, verb: str, *, done: bool) -> None:
+def _conclude(bar: Any, result: Discovery, ending: str, *, done: bool) -> None:
     """The end of the progress bar: full and green if all that was wanted is done, else amber with what is missing."""
-    told = _ending(result, verb, done=done)
+    told = ending
     if not done:
         needs = "; ".join(need.told() for need in result.missing.needs) or "a policy that completes the task"
         told = f"{told}; still missing: {shortened(needs, 100)}"

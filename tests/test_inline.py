@@ -199,7 +199,7 @@ class Bar:
 
 def test_a_proved_run_ends_green_and_full(found):
     bar = Bar(300, 1000)
-    loop._conclude(bar, found, "proved", done=True)
+    loop._conclude(bar, found, loop._ending(found, "proved", False, done=True), done=True)
     assert (bar.colour, bar.total) == ("green", 300)
     assert bar.text == f"proved after {found.num_trajectories} trajectories, {found.num_positives} successes"
 
@@ -207,7 +207,8 @@ def test_a_proved_run_ends_green_and_full(found):
 @pytest.mark.parametrize(("steps", "total"), [(1010, 1010), (40, 1000)])
 def test_an_open_run_ends_amber_with_what_is_missing(few, steps, total):
     bar = Bar(steps, 1000)
-    loop._conclude(bar, replace(few, interrupted=steps < 1000), "proved", done=False)
+    ended = replace(few, interrupted=steps < 1000)
+    loop._conclude(bar, ended, loop._ending(ended, "proved", False, done=False), done=False)
     assert (bar.colour, bar.total) == ("#e69f00", total)
     assert bar.text.startswith("stopped; still" if steps < 1000 else "budget used; still missing: ")
     assert few.missing.needs[0].told()[:60] in bar.text
@@ -215,7 +216,7 @@ def test_an_open_run_ends_amber_with_what_is_missing(few, steps, total):
 
 def test_a_discovery_whose_policy_fails_is_not_called_done(found):
     bar = Bar(1010, 1000)
-    loop._conclude(bar, found, "proved", done=False)
+    loop._conclude(bar, found, loop._ending(found, "proved", False, done=False), done=False)
     assert bar.colour == "#e69f00"
     assert "still missing: a policy that completes the task" in bar.text
 

@@ -26,12 +26,12 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.evidence import Evidence, Indices
 from lstoc_core.logic.fsm import Word
-from lstoc_core.trajectories.matching import KeyPath, explained_by
+from lstoc_core.trajectories.matching import KeyPath
 
 Assignment = dict[str, int]
 """Symbol -> observation id of its state."""
-MAX_WORK = 2_000_000_000
-"""Budget of one search, roughly in ids read: a few seconds."""
+MAX_WORK = 1_000_000_000
+"""Budget of one search, in `Evidence.work`: about a second."""
 
 
 @dataclass(frozen=True, order=True)
@@ -56,13 +56,15 @@ class TooManyTries(RuntimeError):
     """The search was given up: the trajectories exclude too few assignments."""
 
 
-def answers(evidence: Evidence, structure: Sequence[Word], limit: int | None = None) -> list[Answer]:
-    """The consistent answers, sorted; `limit` of them if there are more.
+def answers(
+    evidence: Evidence, structure: Sequence[Word], limit: int | None = None, *, work: int | None = None
+) -> list[Answer]:
+    """The consistent answers, sorted; `limit` of them if there are more. TooManyTries after so much work (MAX_WORK).
 
     With `evidence.noise`, an answer may disagree with as many labels as chance explains.
     """
     found: dict[tuple[KeyPath, ...], Answer] = {}
-    for answer in _Search(evidence, structure).answers({}):
+    for answer in _Search(evidence, structure, MAX_WORK if work is None else work).answers({}):
         found.setdefault(answer.paths, answer)
         if len(found) == limit:
             break
@@ -82,7 +84,7 @@ def alike(evidence: Evidence, structure: Sequence[Word]) -> list[Answer]:
     """
     found: dict[tuple[KeyPath, ...], Answer] = {}
     cores: set[frozenset[KeyPath]] = set()
-    for answer in _Search(evidence, structure).answers({}):
+    for answer in _Search(evidence, structure, MAX_WORK).answers({}):
         found.setdefault(answer.paths, answer)
         cores.add(frozenset(map(evidence.pruned, answer.paths)))
         if len(cores) > 1 or not answer.complete(structure):
@@ -93,11 +95,11 @@ def alike(evidence: Evidence, structure: Sequence[Word]) -> list[Answer]:
 class _Search:
     """Depth-first search. A success that no assigned sequence explains must contain one of the open sequences."""
 
-    def __init__(self, evidence: Evidence, structure: Sequence[Word]) -> None:
+    def __init__(self, evidence: Evidence, structure: Sequence[Word], work: int) -> None:
         self.evidence, self.structure = evidence, structure
         self.positives, self.failures = evidence.positives, evidence.failures
-        self.tries = MAX_WORK // (self.failures.size + 100_000)
-        """Budget left: states that may still be tried for a symbol."""
+        self.most = evidence.work + work
+        """Work after which the search is given up."""
         self.done: set[frozenset[tuple[str, int]]] = set()
         """Partial assignments already searched. Different successes lead to the same ones."""
 
@@ -110,7 +112,8 @@ class _Search:
         paths = [_path(word, names) for word in self.structure if word not in open_]
         if any(self.evidence.admits(path) for path in paths):
             return
-        rest = np.flatnonzero(~explained_by(self.positives, paths))
+        explained = [self.evidence.match(self.positives, path) >= 0 for path in paths]
+        rest = np.flatnonzero(~np.any(explained, axis=0)) if paths else np.arange(len(self.positives))
         if len(rest) <= self.evidence.doubtful:
             yield Answer(tuple(sorted(paths)), names)
             return
@@ -142,8 +145,7 @@ class _Search:
             possible &= refuters <= self.evidence.tolerated(refuters + len(self.positives))
         possible[list(names.values())] = False
         for state in np.flatnonzero(possible):
-            self.tries -= 1
-            if self.tries < 0:
+            if self.evidence.work > self.most:
                 raise TooManyTries("the trajectories exclude too little: more assignments than can be tried")
             yield from self._namings({**names, name: int(state)}, word, success, rest, open_)
 

@@ -15,6 +15,8 @@ from lstoc_core.trajectories.store import TrajectoryStore
 Indices = NDArray[np.int64]
 """Indices of trajectories, or flat positions in a store."""
 Number = TypeVar("Number", int, NDArray[np.int64])
+CALL, TRAJECTORY, ID, QUANTILES = 12_000, 30, 10, 1_000_000
+"""Work, roughly in nanoseconds: of matching one state, for each trajectory, of reading an id, of quantiles of noise."""
 
 
 class Evidence:
@@ -26,7 +28,9 @@ class Evidence:
     """
 
     def __init__(self, store: TrajectoryStore, *, prompt: bool = True, noise: float = 0.0) -> None:
-        self.store, self.num_ids, self.prompt, self.noise = store, store.num_ids, prompt, noise
+        self.num_ids, self.prompt, self.noise = store.num_ids, prompt, noise
+        self.work = 0
+        """Work done so far. It counts operations, not time, so that what depends on it can be repeated."""
         self.positives = store.select(store.positives)
         self.failures = store.select(store.negatives)
         self.doubtful = self.tolerated(len(self.failures))
@@ -42,17 +46,22 @@ class Evidence:
             )
             self._label_counts_from = np.append(self._label_counts_from, self.failures.offsets[-len(every) :])
 
+    def match(self, store: TrajectoryStore, path: KeyPath) -> Indices:
+        """`earliest_match`, counted as work."""
+        self.work += CALL + len(path) * (CALL + TRAJECTORY * len(store))
+        return earliest_match(store, path)
+
     def supported(self, path: KeyPath, successes: Indices) -> int:
         """How many of the successes contain a path."""
-        return int((earliest_match(self.positives, path)[successes] >= 0).sum())
+        return int((self.match(self.positives, path)[successes] >= 0).sum())
 
     def refuters(self, path: KeyPath) -> int:
         """Failures that contain a path."""
-        return int((earliest_match(self.failures, path) >= 0).sum())
+        return int((self.match(self.failures, path) >= 0).sum())
 
     def admits(self, path: KeyPath) -> bool:
         """Whether the path has more refuters than noise explains: it is not satisfying. Nor is the empty path."""
-        match = earliest_match(self.failures, path)
+        match = self.match(self.failures, path)
         refuting = match >= 0
         if not self.noise or (refuting & (match < self._label_counts_from)).any():
             return not path or bool(refuting.any())
@@ -72,6 +81,7 @@ class Evidence:
         """Most flipped labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
         if not self.noise:
             return 0 * trials
+        self.work += QUANTILES
         from scipy.stats import binom  # imported here: slow
 
         most: Number = binom.ppf(0.999, trials, self.noise).astype(np.int64)[()]
@@ -81,13 +91,16 @@ class Evidence:
         self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Indices
     ) -> tuple[Indices, Indices]:
         """Flat bounds of the open segments between the earliest match of `before` and the latest match of `behind`."""
-        start, stop = earliest_match(store, before)[chosen], latest_match(store, behind)[chosen]
+        self.work += len(behind) * (CALL + TRAJECTORY * len(store))
+        start, stop = self.match(store, before)[chosen], latest_match(store, behind)[chosen]
         both = (start >= 0) & (stop >= 0)
         return store.last_of(start[both]), store.first_of(stop[both])
 
     def visits(self, store: TrajectoryStore, before: KeyPath, behind: KeyPath, chosen: Indices) -> NDArray[np.int64]:
         """For each state [num_ids], how many of the chosen trajectories visit it in that slot."""
-        return segment_counts(store, *self.slot(store, before, behind, chosen), self.num_ids)
+        start, stop = self.slot(store, before, behind, chosen)
+        self.work += 2 * CALL + ID * int(np.maximum(stop - start, 0).sum())
+        return segment_counts(store, start, stop, self.num_ids)
 
 
 def no_repeat(path: KeyPath) -> bool:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.consistent import Answer, Assignment, TooManyTries, alike, answers, proved
 from lstoc_core.discovery.contradictions import contradictions
-from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.diagnosis import diagnose
 from lstoc_core.discovery.hypotheses import (
     Finding,
     Findings,
@@ -33,8 +33,6 @@ from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
-NEAR = (0.01, 0.03, 0.1)
-"""Fractions of flipped labels under which the nearest answer is sought where none is consistent."""
 UNTESTED = 30
 """Fewest successes before an element that none of them omitted may count as forced."""
 __all__ = ["Finding", "Findings", "Guided", "GuidedConfig", "SearchStep", "guided", "guided_steps"]
@@ -80,6 +78,8 @@ class Guided:
         """Symbol -> the states that it may have, where the answer is one of several that are alike. Else empty."""
         self.finished = False
         self.missing = Missing.one("no success was seen")
+        self.exhausted = False
+        """Whether no assignment is consistent with exact labels, so that no further episode can help."""
         self._since = 0
         """Number of trajectories when the sequences last changed."""
         self._alike_since: tuple[tuple[KeyPath, ...], int] = ((), 0)
@@ -116,7 +116,7 @@ class Guided:
         """Search all trajectories again; what is missing afterwards."""
         store = self._as_read(store)
         before, search = self.paths, GuidedSearch(store, self.config, self.contrast)
-        self.names, self.alike = None, {}
+        self.names, self.alike, self.exhausted = None, {}, False
         self.findings = search.findings()
         self.missing = self._prove(search, store) if self.structure else self.findings.missing
         if self.paths != before:
@@ -135,9 +135,13 @@ class Guided:
             return self.findings.missing or Missing.one(str(error))
         if proved(found, self.structure):
             return self._take(found[0], search)
+        self.exhausted = not found and not self.config.noise
+        if self.exhausted:
+            unconstrained = self.paths if not self.findings.unexplained else ()
+            return diagnose(store, self.structure, unconstrained, prompt=self.config.prompt).missing()
         if not several:
             self._alike_since = (), 0
-            return self._open(found, search)
+            return self._open(found)
         core = tuple(sorted({search.pruned(path) for path in several[0].paths}))
         if core != self._alike_since[0]:
             self._alike_since = core, len(store)
@@ -187,32 +191,13 @@ class Guided:
             return f"unrefuted: one assignment fits, with up to {self.config.noise:.0%} of the labels flipped"
         return "unrefuted: no episode contradicts these sequences, and without an FSM nothing can prove them"
 
-    def _none_agrees(self, search: GuidedSearch) -> Missing:
-        """The FSM is at odds with the episodes: what the nearest answer is, and which episodes contradict it."""
-        told = (
-            "no assignment of the FSM's symbols to states is consistent with every episode: check the FSM, "
-            "set GuidedConfig.noise if labels may be wrong, or prompt=False if episodes run on after a success"
-        )
-        for flipped in NEAR:
-            try:
-                near = answers(Evidence(search.store, prompt=search.prompt, noise=flipped), self.structure, limit=1)
-            except TooManyTries:
-                break
-            if near and near[0].complete(self.structure):
-                wrong = contradictions(search.store, near[0].paths, prompt=search.prompt).tolist()
-                more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-                which = ", ".join(map(str, wrong[:3]))
-                return Missing.one(
-                    f"{told}; nearest is {_places(near[0])}, contradicted by trajectories {which}{more}", *near[0].paths
-                )
-        if self.paths:
-            return Missing.one(f"{told}; without an FSM, they agree with {_placeholders(self.paths)}", *self.paths)
-        return Missing.one(told)
-
-    def _open(self, found: Sequence[Answer], search: GuidedSearch) -> Missing:
+    def _open(self, found: Sequence[Answer]) -> Missing:
         """Why nothing is proved yet."""
         if not found:
-            return self._none_agrees(search)
+            return Missing.one(
+                "no assignment of the FSM's symbols to states is consistent with the episodes: check the FSM, or raise "
+                "GuidedConfig.noise if more labels may be wrong"
+            )
         if self.findings.missing:
             return self.findings.missing
         for answer in found:
@@ -240,6 +225,7 @@ class Guided:
             "findings": asdict(self.findings),
             "since": self._since,
             "finished": self.finished,
+            "exhausted": self.exhausted,
             "names": self.names,
             "alike": self.alike,
             "alike_since": self._alike_since,
@@ -249,6 +235,7 @@ class Guided:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         findings, self._since, self.finished = state["findings"], state["since"], state["finished"]
+        self.exhausted = state["exhausted"]
         self.names, self.missing = state["names"], Missing.from_json(state["missing"])
         self.alike = {name: tuple(states) for name, states in state.get("alike", {}).items()}
         self._alike_since = nested_tuples(state.get("alike_since", ((), 0)))
@@ -265,11 +252,7 @@ class Guided:
 
 def _places(answer: Answer) -> str:
     """One placeholder {} for each path of an answer (see `Need`)."""
-    return _placeholders(answer.paths)
-
-
-def _placeholders(paths: Sequence[KeyPath]) -> str:
-    return " | ".join(["{}"] * len(paths))
+    return " | ".join(["{}"] * len(answer.paths))
 
 
 def _states(several: Iterable[Answer]) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,7 @@ and walks the plan whose outcome they disagree about most (`plans`). Where the m
 never tried. Once the sequences are known, it walks the shortest ways through them.
 
 Without an FSM there are no assignments. Then it follows the paths that discovery asks for, some with a key state left
-out, and walks tours.
+out, and walks tours. An answer is tested by tours that it says fail, and by ones that it says succeed.
 """
 
 import math
@@ -38,6 +38,10 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
+DOUBTED = 2 / 3
+"""Fraction of the episodes that test an answer by a walk that should fail."""
+SHUNNED = 1000.0
+"""Toll of a state that a walk goes round."""
 SEGMENT = 1000
 """Most steps of one call, in all environments together."""
 FEWEST = 200
@@ -186,6 +190,8 @@ class PlannerExplorer:
         gap = self._gap(place) if self.env_steps < budget or not begins else None
         if gap is not None:
             return self._towards(place, gap)
+        if begins and request.testing and request.follow:
+            return self._doubt(env, request.follow)
         if begins and self.beliefs is None and request.follow and self._rng.random() < FOLLOWED:
             return self._contrast(env, request.follow)
         if self.beliefs is not None:
@@ -213,6 +219,23 @@ class PlannerExplorer:
         before = self.routes.tour(self.map.place(env), int(self._rng.integers(1, max(self.horizon, 2))), 1.0, self._rng)
         cut = int(self._rng.integers(len(before) + 1))
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
+
+    def _doubt(self, env: int, paths: Sequence[KeyPath]) -> Errand:
+        """To test an answer: a tour with one of its paths in it, mostly round a key state of each path, so to fail."""
+        rng, place, left = self._rng, self.map.place(env), self._steps_left(env)
+        path = paths[int(rng.integers(len(paths)))]
+        shunned = {int(rng.choice(each)) for each in paths} if rng.random() < DOUBTED else set()
+        tolls = np.where(np.isin(self.map.ids, [*shunned]), SHUNNED, 0.0)
+        routes = Routes(self.map.ids, self.map.links, tolls)
+        steps = left * 3 // 4 if shunned else int(rng.integers(1, left + 1))
+        tour = [state for state in routes.tour(place, steps, 1.0, rng) if state not in shunned]
+        first = len(tour) // 2 if shunned else 0  # what a second place of a name, say, would add must come before
+        cuts = [*sorted(rng.integers(first, len(tour) + 1, size=len(path)).tolist()), len(tour)]
+        waypoints = tour[: cuts[0]]
+        for state, begin, end in zip(path, cuts[:-1], cuts[1:], strict=True):
+            waypoints += [*([] if state in shunned else [state]), *tour[begin:end]]
+        walk = routes.walk(place, waypoints, left)
+        return self._errand(routes, walk) if len(walk.places) > 1 else self._through(env, tour)
 
     def _gap(self, place: int) -> tuple[int, ...] | None:
         """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere.

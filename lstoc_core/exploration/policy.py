@@ -25,6 +25,8 @@ LEAST_BONUS = 0.01
 """Least first-occupancy bonus once exploration has collapsed."""
 RECENT = 64
 """Last episodes over which the success rate is compared with `Request.success_share`."""
+TESTING = 0.5
+"""ε while an answer is tested: what the policy does by itself, it has done before."""
 MOST_DOUBLINGS = 2
 """Most doublings of the bonus once exploration has collapsed."""
 
@@ -51,7 +53,8 @@ class PolicyExplorer:
         self._pursuit = None  # of an answer that was withdrawn
         self.learner.follow(self.plan(request, silence))
         frozen = not self.config.train_explorer and bool(request.follow)
-        return self.learner.update(train=not frozen, epsilon=request.epsilon)
+        epsilon = TESTING if request.testing and request.epsilon is None else request.epsilon
+        return self.learner.update(train=not frozen, epsilon=epsilon)
 
     def plan(self, request: Request, silence: int) -> RewardPlan:
         """The rewards for a request, after so many trajectories without news."""

@@ -1,0 +1,127 @@
+"""When no answer agrees, that is final: the run ends, and says which assumption is suspected, by which episodes."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_proof import Corridor, run
+from violations import VIOLATIONS, WorldEnv, predicts, sound, violated
+
+import lstoc_core as lstoc
+from lstoc_core.discovery import consistent
+from lstoc_core.discovery.consistent import answers
+from lstoc_core.discovery.contradictions import contradictions
+from lstoc_core.discovery.diagnosis import diagnose
+from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.hypotheses import GuidedConfig
+from lstoc_core.run.methods import guided_for
+from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.trajectories.walks import random_walks
+
+torch.set_num_threads(1)
+
+
+def walks(world, count=150):
+    """Random walks in a world, and the sequences that it is said to have. Ids are the observations."""
+    env, rng, store = WorldEnv(world), np.random.default_rng(world.seed), TrajectoryStore(16)
+    for _ in range(count):
+        ids, ended = [env.reset()[0]], False
+        while not ended:
+            seen, _, terminated, truncated, info = env.step(rng.integers(4))
+            ids.append(seen)
+            ended = terminated or truncated
+        store.append([ids], None, [info["success"]])
+    return store, lstoc.parse(world.told).minimal_sequences()
+
+
+def names_of(diagnosis):
+    return [suspect.name for suspect in diagnosis.suspects]
+
+
+EXPECTED = {
+    "a name at two places": "a name at two places",
+    "a key state that looks like another cell": "aliasing",
+    "two keys that look alike": "aliasing",
+    "a wrong FSM": "FSM",
+    "1 % flipped labels": "noise",
+    "a hidden condition in one of ten episodes": "noise",
+    "success reported one step late": "episodes that run past success",
+    "a start that counts": "a start that counts",
+}
+
+
+@pytest.mark.parametrize("kind", EXPECTED)
+def test_what_is_wrong_is_among_the_suspects(kind):
+    named = []
+    for seed in range(6):
+        store, structure = walks(violated(kind, seed))
+        if store.labels.any() and not answers(Evidence(store), structure, limit=1):
+            diagnosis = diagnose(store, structure, (), prompt=True)
+            named.append(EXPECTED[kind] in names_of(diagnosis))
+            expected = contradictions(store, diagnosis.nearest).tolist() if diagnosis.nearest else []
+            assert not diagnosis.nearest or list(diagnosis.contradicting) == expected
+            assert "suspects: " in str(diagnosis.missing())
+    assert named
+    assert np.mean(named) >= 0.6
+
+
+def test_success_that_is_reported_late_comes_first():
+    for seed in range(4):
+        store, structure = walks(violated("success reported one step late", seed))
+        assert names_of(diagnose(store, structure, (), prompt=True))[0] == "episodes that run past success"
+
+
+def test_a_run_without_an_answer_ends_its_exploration(tmp_path):
+    asked = {"fsm": "a;b;a", "max_steps": 20_000, "checkpoint": tmp_path}
+    found = run(Corridor, **asked)
+    assert found.explorer.env_steps < 2_000
+    assert not found.finished
+    assert "no assignment of the FSM's symbols to states is consistent with every episode" in str(found.missing)
+    assert "no further episode can change that" in str(found.missing)
+    assert "FSM" in str(found.missing)
+    resumed = run(Corridor, **asked)
+    assert resumed.explorer.env_steps == found.explorer.env_steps
+    assert str(resumed.missing) == str(found.missing)
+
+
+def test_with_noise_nothing_is_final():
+    store, _ = walks(violated("1 % flipped labels", 0))
+    method = guided_for(lstoc.parse("a;b;c;a").fsm(), GuidedConfig(noise=0.02))
+    method.advance(store)
+    assert not method.exhausted
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from(sorted(VIOLATIONS)), st.integers(0, 10_000))
+def test_no_answer_comes_back_once_there_is_none(kind, seed):
+    """What makes it final: more episodes leave no answer that fewer had excluded."""
+    store, structure = walks(violated(kind, seed), 120)
+    counts = [60, 90, 120]
+    left = [{each.paths for each in answers(Evidence(store.select(np.arange(n))), structure)} for n in counts]
+    for before, after in itertools.pairwise(left):
+        assert bool(before) or not after
+
+
+def test_an_answer_predicts_or_not():
+    for seed in range(20):
+        world = sound(seed)
+        cells = {name: cell for cell, names in world.names.items() for name in names}
+        paths = {tuple(cells[name] for name in word) for word in world.words}
+        assert predicts(world, paths)
+        assert not predicts(world, {(*path[:-1], 0) for path in paths})
+
+
+def test_a_look_is_bounded_by_work_that_can_be_repeated(monkeypatch):
+    store = random_walks(lstoc.make_vec(lstoc.TASKS["letter-1"], num_envs=8, seed=0), 60, seed=0)
+    structure = lstoc.parse("((a;b)|(c;d)|(e;f));g;h;i").minimal_sequences()
+    spent = []
+    for _ in range(2):
+        evidence = Evidence(store)
+        with pytest.raises(consistent.TooManyTries):
+            answers(evidence, structure, work=10_000_000)
+        spent.append(evidence.work)
+    assert spent[0] == spent[1]
+    assert 10_000_000 < spent[0] < 12_000_000
