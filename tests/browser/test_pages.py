@@ -36,10 +36,10 @@ def test_the_live_view_reaches_proved(page, lab):
 
 
 def test_a_long_run_is_watched_and_stopped(page, lab, notebooks):
-    """A run that would take minutes: the view draws, and the Stop button ends it."""
+    """A run whose answer a million episodes are to confirm: the view draws, and the Stop button ends it."""
     source = (
         "import lstoc_core as lstoc\n"
-        'd = lstoc.discover("crafter-3", seed=0, explorer="policy", watch=True, max_steps=100_000_000)\n'
+        'd = lstoc.discover("letter-1", seed=0, watch=True, confirm=1_000_000, max_steps=100_000_000)\n'
         'print("interrupted", d.interrupted)'
     )
     write_notebook(notebooks / "long.ipynb", source)
