@@ -240,12 +240,22 @@ class PlannerExplorer:
     def _gap(self, place: int) -> tuple[int, ...] | None:
         """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere.
 
-        States on which episodes have succeeded are avoided: the next episode may end there as well.
+        States on which episodes end are avoided: those on which one has succeeded, and dead ends.
         """
-        links, promise, store = self.map.links, self.map.promise, self.trajectories
-        shunned = np.flatnonzero(np.isin(self.map.ids, store.ids[store.offsets[1:][store.labels] - 1])).tolist()
+        links, promise = self.map.links, self.map.promise
+        shunned = np.flatnonzero(np.isin(self.map.ids, self._ends())).tolist()
         known = np.where(self.map.anchored[:, None], promise, -1)
         return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
+
+    def _ends(self) -> NDArray[np.int64]:
+        """States on which an episode has succeeded, or on which every visit has ended one before its time."""
+        store = self.trajectories
+        last = store.offsets[1:] - 1
+        going_on = np.ones(store.size, np.bool_)
+        going_on[last] = False
+        left = np.bincount(store.ids[going_on], minlength=store.num_ids) > 0
+        early = store.lengths < store.lengths.max(initial=0)
+        return np.unique(store.ids[last[store.labels | (early & ~left[store.ids[last]])]])
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
         """An errand along actions; what the last one leads to is unknown."""

@@ -19,6 +19,10 @@ MOST_IDLE = 3
 """A walk ends if so many sets of way-points in a row lead nowhere: no way leads on from where it is."""
 
 
+LAST = 1e9
+"""Put off what ends a tour: more than any cost."""
+
+
 @dataclass(frozen=True)
 class Itinerary:
     """A walk on the map through way-points."""
@@ -122,13 +126,17 @@ class Routes:
         return int(np.flatnonzero(self.links[place] == following)[0])
 
     def tour(self, place: int, steps: int, haste: float, rng: np.random.Generator) -> list[int]:
-        """Way-points of a tour of all states in random order; nearer ones come sooner, the more haste the likelier."""
+        """Way-points of a tour of all states in random order; nearer ones come sooner, the more haste the likelier.
+
+        States that no way leads on from come last: there the tour ends.
+        """
         missing = {int(state): places[0] for state, places in self._places.items()}
+        stuck = (self.links < 0).all(axis=1)
         waypoints: list[int] = []
         while missing and steps > 0:
             states = list(missing)
-            costs = self.costs(place)[list(missing.values())]
-            draws = rng.gumbel(size=len(states)) - haste * costs
+            costs, ends = self.costs(place)[list(missing.values())], stuck[list(missing.values())]
+            draws = rng.gumbel(size=len(states)) - haste * costs - np.where(ends, LAST, 0.0)
             state = states[int(draws.argmax())]
             way = self.way(place, state)
             missing.pop(state)
