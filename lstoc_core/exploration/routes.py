@@ -131,7 +131,7 @@ class Routes:
         States that no way leads on from come last: there the tour ends.
         """
         missing = {int(state): places[0] for state, places in self._places.items()}
-        stuck = (self.links < 0).all(axis=1)
+        stuck = self.links.max(axis=1) < 0
         waypoints: list[int] = []
         while missing and steps > 0:
             states = list(missing)
