@@ -37,7 +37,7 @@ def test_every_plan_is_a_list_of_different_runs_with_enough_seeds(name, profile)
     specs = experiments.experiment(name).specs(profile)
     assert len({spec.name for spec in specs}) == len(specs) > 0
     seeds = pd.DataFrame([(spec.task, spec.method, spec.seed) for spec in specs]).groupby([0, 1])[2].nunique()
-    least = {"smoke": 1, "quick": 3, "paper": 3 if name == "robustness" else 5}[profile]
+    least = {"smoke": 1, "quick": 3, "paper": 3 if name in ("robustness", "readings") else 5}[profile]
     assert (seeds >= least).all()
 
 

@@ -91,7 +91,7 @@ def test_an_fsm_with_which_nothing_agrees_is_told_with_the_nearest_answer():
     assert not wrong.finished
     told = str(wrong.missing)
     assert "no assignment of the FSM's symbols to states is consistent" in told
-    assert "contradicted by trajectories 0, 1, 2" in told
+    assert "contradicted by 3 of 303 episodes (0, 1, 2)" in told
     nearest = [int(wrong.observations[key]) for key in wrong.missing.needs[0].paths[0]]
     assert nearest == [0, 4]
     assert lstoc.learn(episodes, labels, "a;b").proved

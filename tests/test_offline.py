@@ -183,4 +183,4 @@ def test_an_fsm_with_which_nothing_agrees_is_said():
     found = lstoc.learn(EPISODES, WALKS.labels, fsm="a;b;c")
     assert not found.finished
     assert found.labeling is None
-    assert "check the FSM" in str(found.missing)
+    assert "suspects: FSM: without it" in str(found.missing)

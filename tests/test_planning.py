@@ -50,7 +50,9 @@ def test_forecasts_agree_with_what_happens():
     predicted, real = np.array([(question.success, question.answer) for question in asked], float).T
     deviation = np.sqrt((predicted * (1 - predicted)).sum())
     assert len(asked) > 40
-    assert abs(predicted.sum() - real.sum()) < 3 * deviation
+    assert predicted.sum() - real.sum() < 3 * deviation, "too sure of success"
+    # An episode goes on after the plan that it began with, so it may succeed more often than that plan alone would.
+    assert real.mean() - predicted.mean() < 0.1
 
 
 def test_questions_tell_what_is_left_and_never_more_than_an_episode_can():

@@ -85,7 +85,7 @@ class RewardPlan:
         """The plan whose `state_dict` this is."""
         paths, explained = (tuple(tuple(path) for path in state[name]) for name in ("paths", "explained"))
         return cls(
-            RewardConfig(**state["config"]), paths, explained, state["ways"], state.get("places", {}), state["worth"]
+            RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"], state["places"]
         )
 
 

@@ -295,7 +295,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "paper": (
                 Plan(_LETTER, ("layouts",), 6),
                 Plan(_LETTER, ("tasks",), 5),
-                Plan(NINE[3:], ("layouts", "tasks"), 2),
+                Plan(NINE[3:], ("layouts", "tasks"), 3),
             ),
         },
         table=_exact_by_reading,
