@@ -43,7 +43,7 @@ def test_several_episodes_side_by_side():
 
 def test_forecasts_agree_with_what_happens():
     asked = []
-    for seed in range(16):
+    for seed in range(20):
         task = tiny("(a;b)|c", layout_seed=seed, positions=None)
         asked += planned(task, seed=seed).explorer.questions
     asked = [question for question in asked if not np.isnan(question.success)]

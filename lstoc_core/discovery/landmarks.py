@@ -7,7 +7,8 @@ landmark is
 - *required* if its omission was seen to fail: some failure visits the rest of the sequence in order without it;
 - *forced* if no episode that visits the rest ever omitted it. That cannot be tested, and it is harmless.
 
-What failures pass as often as successes do says nothing, so a forced landmark must be missed by at least one failure.
+What failures pass as often as successes do says nothing, so a forced landmark must be missed by at least one failure,
+unless hardly an episode failed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,9 @@ from numpy.typing import NDArray
 from lstoc_core.discovery.evidence import Evidence, Indices, no_repeat
 from lstoc_core.trajectories.matching import KeyPath, contains, earliest_match, explained_by, segment_counts
 from lstoc_core.trajectories.store import TrajectoryStore
+
+RARE = 0.1
+"""Fraction of failed episodes below which they are too few to say what failures miss."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class LandmarkSearch:
         visited = evidence.visits(evidence.positives, (), (), successes)
         visited[list(path)] = -1
         keys = np.flatnonzero(visited >= max(1, enough)).tolist()
-        return sorted((key for key in keys if self.missed(key) != 0), key=self.telling, reverse=True)
+        return sorted((key for key in keys if self._may_be_missed(key)), key=self.telling, reverse=True)
 
     def _slot(self, chain: KeyPath, key: int, successes: Indices) -> int | None:
         """The first slot of the chain into which the key fits, so that all of these successes contain it; else None."""
@@ -105,7 +109,11 @@ class LandmarkSearch:
 
     def telling(self, key: int) -> tuple[bool, float, float, int]:
         """How much a landmark says: whether any failure misses it, what changes with it, how many failures miss it."""
-        return self.missed(key) != 0, self.change(key), self.missed(key), -key
+        return self._may_be_missed(key), self.change(key), self.missed(key), -key
+
+    def _may_be_missed(self, key: int) -> bool:
+        """Whether a failure misses a state, or too few episodes failed to tell."""
+        return self.missed(key) != 0 or bool((~self.store.labels).mean() < RARE)
 
     def missed(self, key: int) -> float:
         """Fraction of the failed episodes that never visit a state; NaN if none failed."""

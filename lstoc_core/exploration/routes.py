@@ -128,13 +128,10 @@ class Routes:
     def tour(self, place: int, steps: int, haste: float, rng: np.random.Generator) -> list[int]:
         """Way-points of a tour of all states in random order; nearer ones come sooner, the more haste the likelier.
 
-        States that no way leads on from come last: there the tour ends. Half of the tours leave them out, so that some
-        see all the rest and fail.
+        States that no way leads on from come last: there the tour ends.
         """
         missing = {int(state): places[0] for state, places in self._places.items()}
         stuck = self.links.max(axis=1) < 0
-        if stuck.any() and rng.random() < 0.5:
-            missing = {state: at for state, at in missing.items() if not stuck[at]}
         waypoints: list[int] = []
         while missing and steps > 0:
             states = list(missing)

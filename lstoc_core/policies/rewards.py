@@ -84,9 +84,7 @@ class RewardPlan:
     def from_state_dict(cls, state: Mapping[str, Any]) -> RewardPlan:
         """The plan whose `state_dict` this is."""
         paths, explained = (tuple(tuple(path) for path in state[name]) for name in ("paths", "explained"))
-        return cls(
-            RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"], state["places"]
-        )
+        return cls(RewardConfig(**state["config"]), paths, explained, state["ways"], state["worth"], state["places"])
 
 
 class PrefixTree:

@@ -20,16 +20,18 @@ from lstoc_core.study.variants import variant
 from lstoc_core.worlds.tasks import NINE
 
 READING, DIFFERS, UNSETTLED = "confirmed under this reading", "differs", "not settled"
+FEWEST = 3
+"""Fewest runs of a method on a task for a verdict: fewer say nothing about their spread."""
 NOT_COMPARABLE, UNKNOWN = "not comparable", "not measured yet"
 
 INTRODUCTION = """\
 Made by `python -m lstoc_core claims --write` from the committed runs; a test compares it with them. Intervals are 95 %.
 *Differs*: the interval lies on the other side than claimed, or a run is not exact. *Not settled*: it reaches to both
 sides. *Under this reading*: where the paper leaves something open, by the choices in [decisions](decisions.md). *Not
-measured yet*: tasks of the claim have no runs at the paper's budgets; the number is of the runs that there are. P is
-the probability that a run of the first method beats a run of the second, over tasks. An accuracy is the mean over
-prefixes of the samples, a success rate the mean over the budget. Claims about maps of importance and about limits are
-in notebooks 04 and 07."""
+measured yet*: tasks of the claim have fewer than three runs at the paper's budgets; the number is of those that there
+are. P is the probability that a run of the first method beats a run of the second, over tasks. An accuracy is the mean
+over prefixes of the samples, a success rate the mean over the budget. Claims about maps of importance and about limits
+are in notebooks 04 and 07."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,14 @@ def judge_improvement(scores: pd.DataFrame, one: str, two: str, tasks: Sequence[
         first, second = (of_task[of_task.method == method].score.to_numpy(float) for method in (one, two))
         if len(first) and len(second):
             pairs.append((first, second))
-        complete &= bool(len(first) and len(second)) and set(of_task.profile) == {"paper"}
+        complete &= min(len(first), len(second)) >= FEWEST and set(of_task.profile) == {"paper"}
     if not pairs:
         return Verdict(UNKNOWN)
     share = probability_of_improvement(pairs, rng=np.random.default_rng(0))
     verdict = _side(float(share.low), float(share.high), 0.5) if complete else UNKNOWN
-    return Verdict(verdict, f"P = {_number(share)}, {len(pairs)} of {len(tasks)} tasks")
+    counts = sorted({len(scores) for pair in pairs for scores in pair})
+    each = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    return Verdict(verdict, f"P = {_number(share)}, {len(pairs)} of {len(tasks)} tasks, {each} runs each")
 
 
 def judge_exact(done: pd.DataFrame, method: str, tasks: Sequence[str]) -> Verdict:

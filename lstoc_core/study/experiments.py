@@ -216,7 +216,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "quick": (Plan(_QUICK, ("lstoc",), 3), Plan(("letter-2",), ("fixed",), 3)),
             "paper": (
                 Plan(NINE, ("lstoc",), 5),
-                Plan(NINE, ("planner",), 5),
+                Plan(NINE, ("planner",), 10),
                 Plan(THREE, ("fixed",), 5),
                 Plan(NINE, FORWARD, 5),
             ),
