@@ -16,15 +16,16 @@ SOURCES = {"layouts": ("random layouts", BLUE), "tasks": ("the reported tasks", 
 
 
 def readings_figure(table: pd.DataFrame) -> Figure:
-    """Share of exact runs with one choice changed at a time, a panel for each domain."""
-    sizes = [len(multiverse.named()) for multiverse in MULTIVERSES.values()]
+    """Share of exact runs with one choice changed at a time, a panel for each domain that has runs."""
     fig = plt.figure(figsize=(11, 5.6), layout="constrained")
-    axes = fig.subplot_mosaic([["letter", "office"], ["letter", "crafter"]])
-    for (domain, ax), rows in zip(axes.items(), sizes, strict=True):
-        _changes(ax, shares(table, domain), list(MULTIVERSES[domain].named()))
+    first, *others = _shown(table)
+    axes = fig.subplot_mosaic([[first, other] for other in others] or [[first]])
+    for domain, ax in axes.items():
+        names = list(MULTIVERSES[domain].named())
+        _changes(ax, shares(table, domain), names)
         ax.set_title(f"{domain.capitalize()}: one choice changed", loc="left")
-        ax.tick_params(axis="y", labelsize=9 if rows > 14 else 8)
-    for ax in (axes["letter"], axes["crafter"]):
+        ax.tick_params(axis="y", labelsize=9 if len(names) > 14 else 8)
+    for ax in (axes[first], list(axes.values())[-1]):
         ax.set_xlabel("share of exact runs (95 % interval)")
     if handles := {h.get_label(): h for ax in axes.values() for h in ax.get_legend_handles_labels()[0]}:
         fig.legend(handles=list(handles.values()), loc="outside upper center", ncols=2)
@@ -32,14 +33,23 @@ def readings_figure(table: pd.DataFrame) -> Figure:
 
 
 def grid_figure(table: pd.DataFrame) -> Figure:
-    """Exact runs on random layouts for each γ and training: Letter wrapped and flat, Office, Crafter."""
-    fig, axes = plt.subplots(2, 2, figsize=(11, 4.6), layout="constrained", sharey=True)
-    panels = [("letter", True), ("letter", False), ("office", False), ("crafter", False)]
-    for ax, (domain, wrap) in zip(axes.flat, panels, strict=True):
+    """Exact runs on random layouts for each γ and training: Letter wrapped and flat, other domains with runs."""
+    panels = [(domain, wrap) for domain in _shown(table) for wrap in MULTIVERSES[domain].grid.get("wrap", (False,))]
+    rows = -(-len(panels) // 2)
+    fig, axes = plt.subplots(rows, 2, figsize=(11, 2.3 * rows), layout="constrained", sharey=True, squeeze=False)
+    for ax, (domain, wrap) in zip(axes.flat, panels, strict=False):
         _combinations(ax, table[(table.method == "layouts") & table.task.str.startswith(f"{domain}-")], domain, wrap)
-    for ax in axes[1]:
+    for ax in axes.flat[len(panels) :]:
+        ax.axis("off")
+    for ax in axes[-1]:
         ax.set_xlabel("γ")
     return fig
+
+
+def _shown(table: pd.DataFrame) -> list[str]:
+    """Domains with runs; all of them if none has any."""
+    found = [domain for domain in MULTIVERSES if table.task.str.startswith(f"{domain}-").any()]
+    return found or list(MULTIVERSES)
 
 
 def _changes(ax: Axes, found: pd.DataFrame, names: list[str]) -> None:
