@@ -13,7 +13,7 @@ import lstoc_core as lstoc
 from lstoc_core.discovery.consistent import alike
 from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.discovery.guided import UNTESTED, Guided, GuidedConfig
-from lstoc_core.discovery.landmarks import LandmarkSearch
+from lstoc_core.discovery.landmarks import RARE, LandmarkSearch
 from lstoc_core.loop import LSTOCConfig
 from lstoc_core.policies.ppo import PPOConfig
 from lstoc_core.trajectories import TrajectoryStore
@@ -124,7 +124,8 @@ def test_landmarks_are_what_every_success_passes_in_order(case):
             if landmark.key not in path:
                 assert not landmark.required
                 assert landmark.evidence == len(alone)
-                assert not missing or any(missing), "what every failure passes says nothing"
+                rare = len(failures) < RARE * (len(failures) + len(successes))
+                assert rare or any(missing), "what every failure passes says nothing"
 
 
 def test_what_changes_at_a_landmark():
