@@ -31,7 +31,7 @@ def test_the_live_view_reaches_proved(page, lab):
     view.wait_for()
     view.scroll_into_view_if_needed()
     size = view.bounding_box()["height"]
-    view.get_by_text("proved after 14 trajectories, 12 successes").wait_for()
+    view.get_by_text("proved after 11 trajectories, 11 successes").wait_for()
     assert view.get_by_text("at (3, 2)", exact=True).count() == 1
     assert view.get_by_text("?", exact=True).count() == 0
     assert abs(view.bounding_box()["height"] - size) <= 1, "the height stays"
@@ -67,7 +67,7 @@ def play(page):
     field = page.locator(".lstoc-playground")
     field.wait_for()
     field.get_by_text("Run", exact=True).wait_for()
-    field.get_by_text("proved after 14 episodes").wait_for()  # the notebook runs the first task
+    field.get_by_text("proved after 11 episodes").wait_for()  # the notebook runs the first task
     wanted = {"a": (2, 1), "b": (6, 4)}
     for letter, (x, y) in wanted.items():
         field.locator(".widget-toggle-buttons button", has_text=re.compile(f"^{letter}$")).click()
