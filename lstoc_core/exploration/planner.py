@@ -75,6 +75,8 @@ class PlannerExplorer:
         """One per episode."""
         self._asked = [Question()] * env.num_envs
         """Of the episodes under way."""
+        self._ends_after: tuple[int, NDArray[np.int64]] = -1, np.zeros(0, np.int64)
+        """Number of episodes, and the states on which they end (see `_ends`)."""
         self._routes: Routes | None = None
         self._recent = Recent(window=self.settings.walks)
         self._pursuit: Pursuit | None = None
@@ -250,12 +252,13 @@ class PlannerExplorer:
     def _ends(self) -> NDArray[np.int64]:
         """States on which an episode has succeeded, or on which every visit has ended one before its time."""
         store = self.trajectories
-        last = store.offsets[1:] - 1
-        going_on = np.ones(store.size, np.bool_)
-        going_on[last] = False
-        left = np.bincount(store.ids[going_on], minlength=store.num_ids) > 0
-        early = store.lengths < store.lengths.max(initial=0)
-        return np.unique(store.ids[last[store.labels | (early & ~left[store.ids[last]])]])
+        if self._ends_after[0] != len(store):  # only an episode that ends can add one
+            last = store.offsets[1:] - 1
+            left = np.bincount(np.delete(store.ids, last), minlength=store.num_ids) > 0
+            early = store.lengths < store.lengths.max(initial=0)
+            ends = np.unique(store.ids[last[store.labels | (early & ~left[store.ids[last]])]])
+            self._ends_after = len(store), ends
+        return self._ends_after[1]
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
         """An errand along actions; what the last one leads to is unknown."""
