@@ -69,6 +69,8 @@ def draw_bits(table: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     axes.flat[0].set_ylim(bottom=-1)  # shared, so only once all are drawn
     fig.supxlabel("episodes", fontsize=9)
     fig.supylabel("bits left: log2 of consistent assignments", fontsize=9)
+    if handles := {each.get_label(): each for ax in axes.flat for each in ax.get_legend_handles_labels()[0]}:
+        fig.legend(handles=list(handles.values()), loc="outside upper center", ncols=3, fontsize=8)
     return fig
 
 
@@ -80,12 +82,15 @@ def _draw_run(ax: Axes, run: pd.DataFrame) -> None:
     episodes, left = planned.episode.to_numpy(float), planned.left.to_numpy(float)
     if run.finished.iloc[-1]:
         episodes, left = np.append(episodes, run.episode.iloc[-1] + 1), np.append(left, 0.0)
-    ax.plot(episodes, left, color=BLUE, linewidth=1, alpha=0.8)
+    ax.plot(episodes, left, color=BLUE, linewidth=1, alpha=0.8, label="a run")
     exact = planned[planned.counted.astype(bool)]
-    ax.plot(exact.episode, exact.left, ".", color=BLUE, markersize=4)
+    ax.plot(exact.episode, exact.left, ".", color=BLUE, markersize=4, label="counted, not estimated")
     limit = float(planned.limit.max())
     steps = np.arange(int(np.ceil(left[0] / limit)) + 1)
-    ax.plot(episodes[0] + steps, np.maximum(left[0] - steps * limit, 0), color=MUTED, linewidth=1, linestyle=":")
+    fall = np.maximum(left[0] - steps * limit, 0)
+    ax.plot(
+        episodes[0] + steps, fall, color=MUTED, linewidth=1, linestyle=":", label="fastest fall that outcomes allow"
+    )
 
 
 def draw_plan(world: World, search: PlanSearch, best: Judgement) -> Figure:
@@ -142,7 +147,7 @@ def _draw_walk(ax: Axes, cells: NDArray[Any]) -> None:
 def draw_reliability(table: pd.DataFrame) -> Figure:
     """Predicted probability of success of planned episodes against the share that succeeded, a panel per method."""
     methods = list(dict.fromkeys(table.method)) or ["planner"]
-    fig, axes = plt.subplots(1, len(methods), figsize=(0.8 + 2.4 * len(methods), 3.1), squeeze=False, sharey=True)
+    fig, axes = plt.subplots(1, len(methods), figsize=(1.4 + 2.6 * len(methods), 3.4), squeeze=False, sharey=True)
     for ax, method in zip(axes[0], methods, strict=True):
         ax.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=":")
         found = reliability(table[table.method == method])
@@ -150,10 +155,10 @@ def draw_reliability(table: pd.DataFrame) -> Figure:
             bars = [found.real - found.low, found.high - found.real]
             ax.errorbar(found.predicted, found.real, yerr=bars, color=BLUE, fmt="o", markersize=4, linewidth=1)
             for row in found.itertuples():
-                told, place = f"{row.episodes:.0f}", (row.predicted, row.real)
-                ax.annotate(told, place, (4, 3), textcoords="offset points", fontsize=6.5, color=MUTED)
-        ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+                told, above = f"{row.episodes:.0f}", {"xytext": (0, 2), "textcoords": "offset points", "ha": "center"}
+                ax.annotate(told, (row.predicted, row.high), fontsize=6.5, color=MUTED, **above)
+        ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.08), aspect="equal")
         ax.set_title(variant(method).title, fontsize=9)
-    fig.supxlabel("predicted probability of success", fontsize=9)
-    axes[0][0].set_ylabel("share that succeeded")
+        ax.set_xlabel("predicted probability of success")
+    axes[0][0].set_ylabel("share that succeeded\n(numbers: episodes)")
     return fig

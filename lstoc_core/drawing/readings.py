@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from lstoc_core.drawing.theme import BLUE, MUTED, ORANGE
 from lstoc_core.study.readings import MULTIVERSES, TRAINING, is_reading, shares
+from lstoc_core.worlds.tasks import TASKS
 
 SOURCES = {"layouts": ("random layouts", BLUE), "tasks": ("the reported tasks", ORANGE)}
 
@@ -70,7 +71,7 @@ def _changes(ax: Axes, found: pd.DataFrame, names: list[str]) -> None:
 
 def _combinations(ax: Axes, table: pd.DataFrame, domain: str, wrap: bool) -> None:
     multiverse = MULTIVERSES[domain]
-    rule = 0.9 if domain == "letter" else 0.965  # where the rule's γ, about as large, stands among the others
+    rule = replace(TASKS[f"{domain}-1"], wrap=wrap).discount
     gammas = sorted(multiverse.grid["gamma"], key=lambda value: rule if value is None else value)
     cells = [
         [table[is_reading(table, replace(multiverse.best, wrap=wrap, gamma=g, training=way))].exact for g in gammas]
