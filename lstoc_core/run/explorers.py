@@ -4,6 +4,7 @@ An explorer of one's own is a function from a `Setting` to an `Explorer`: `disco
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.exploration.auto import AutoExplorer
@@ -15,14 +16,8 @@ from lstoc_core.run.methods import Setting
 MakeExplorer = Callable[[Setting], Explorer]
 
 
-def make_policy(setting: Setting) -> PolicyExplorer:
-    """The paper's: a GRU policy, trained by PPO."""
-    return PolicyExplorer(setting.env, setting.config, seed=setting.seed)
-
-
-def make_published_policy(setting: Setting) -> PolicyExplorer:
-    """The same, chosen because the method is the paper's."""
-    reason = "the published method explores by it"
+def make_policy(setting: Setting, reason: str = "as chosen") -> PolicyExplorer:
+    """The paper's: a GRU policy, trained by PPO. reason: why it was chosen."""
     return PolicyExplorer(setting.env, setting.config, seed=setting.seed, reason=reason)
 
 
@@ -40,19 +35,15 @@ def make_auto(setting: Setting) -> AutoExplorer:
 EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
 
 
-def make_policy_for_events(setting: Setting) -> PolicyExplorer:
-    """The same, chosen because key states are events."""
-    reason = "the planner's map is one of observations, not of events"
-    return PolicyExplorer(setting.env, setting.config, seed=setting.seed, reason=reason)
-
-
 def fitting(explorer: str | MakeExplorer, method: object, *, events: bool = False) -> str | MakeExplorer:
     """The explorer as given; the automatic choice is the policy for events, and for the paper's method."""
     if events and explorer == "planner":
         raise ValueError("explorer='planner' knows no events: use explorer='policy' or 'auto'")
     if explorer == "auto" and events:
-        return make_policy_for_events
-    return make_published_policy if explorer == "auto" and method == "forward" else explorer
+        return partial(make_policy, reason="the planner's map is one of observations, not of events")
+    if explorer == "auto" and method == "forward":
+        return partial(make_policy, reason="the published method explores by it")
+    return explorer
 
 
 def num_envs(explorer: object, config: LSTOCConfig) -> int:
