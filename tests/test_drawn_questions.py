@@ -9,7 +9,7 @@ from test_loop import tiny
 from lstoc_core.config import PlannerConfig
 from lstoc_core.drawing import exploration
 from lstoc_core.exploration.outcomes import Words
-from lstoc_core.exploration.plans import Outset, PlanSearch
+from lstoc_core.exploration.plans import Judges, Outset, PlanSearch
 from lstoc_core.study.tables import reliability
 from lstoc_core.worlds import compile_world
 
@@ -30,7 +30,7 @@ def asked(runs=2, episodes=8):
             rows.append(
                 {
                     "task": "letter-1", "method": "planner", "seed": seed, "episode": episode, "success": success,
-                    "answer": bool(rng.random() < 0.5), "left": 20 - 2 * episode if known else np.nan,
+                    "came_true": bool(rng.random() < 0.5), "left": 20 - 2 * episode if known else np.nan,
                     "counted": episode > 5, "limit": 7.5, "finished": True,
                 }
             )  # fmt: skip
@@ -81,7 +81,7 @@ def test_the_bars_of_a_plan_are_its_predicted_probability_of_success():
     weights = np.full(len(pairs), 1 / len(pairs))
     outset = Outset(world.observation_id, world.next_position.astype(np.int32), int(world.starts[0]), 40)
     words = Words.of(task.formula.minimal_sequences())
-    search = PlanSearch(outset, words, PlannerConfig(rounds=1), pairs, pairs, weights, None, rng=rng)
+    search = PlanSearch(outset, words, PlannerConfig(rounds=1), pairs, Judges(pairs, weights), rng=rng)
     best = search.best()
     fig = exploration.draw_plan(world, search, best)
     (bars,) = fig.axes[1].collections

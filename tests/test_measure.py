@@ -79,7 +79,7 @@ def test_reliability_counts_each_planned_episode_once():
     rng = np.random.default_rng(0)
     success = rng.random(3_000)
     table = pd.DataFrame(
-        {"success": np.append(success, np.nan), "answer": np.append(rng.random(3_000) < success, True)}
+        {"success": np.append(success, np.nan), "came_true": np.append(rng.random(3_000) < success, True)}
     )
     found = tables.reliability(table)
     assert found.episodes.sum() == 3_000

@@ -11,7 +11,7 @@ import lstoc_core as lstoc
 from lstoc_core.config import PlannerConfig
 from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.outcomes import Visits, Words
-from lstoc_core.exploration.plans import Outset, PlanSearch, information
+from lstoc_core.exploration.plans import Judges, Outset, PlanSearch, information
 from lstoc_core.exploration.routes import Routes, Slips, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -289,7 +289,7 @@ def test_the_plan_found_tells_what_enumeration_says_and_more_than_a_tour():
     every = np.array(list(permutations(grid.ids[1:].tolist(), 2)), np.int32)
     weights = np.full(len(every), 1 / len(every))
     outset = Outset(grid.ids.astype(np.int32), grid.next.astype(np.int32), 0, 60)
-    search = PlanSearch(outset, words, PlannerConfig(), every, every, weights, None, rng=rng)
+    search = PlanSearch(outset, words, PlannerConfig(), every, Judges(every, weights), rng=rng)
     best = search.best()
     walk = grid.ids[list(best.itinerary.places)]
     assert len(walk) <= 61
@@ -312,7 +312,7 @@ def test_a_plan_within_an_episode_counts_what_the_episode_has_visited(slip):
     judges = rng.permutation(every[open_])[:40]
     outset = Outset(ids, links, 3, 30, past=past, slip=slip)
     weights = np.full(len(judges), 1 / len(judges))
-    search = PlanSearch(outset, words, PlannerConfig(), judges, judges, weights, None, rng=rng)
+    search = PlanSearch(outset, words, PlannerConfig(), judges, Judges(judges, weights), rng=rng)
     itinerary = search._itinerary(search._through_beliefs())
     (judged,) = search.judged([itinerary], repeats=24)
     walks = search._walks(itinerary, 24)

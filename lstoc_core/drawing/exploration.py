@@ -101,9 +101,10 @@ def draw_plan(world: World, search: PlanSearch, best: Judgement) -> Figure:
     """
     outset, places = search.outset, best.itinerary.places
     walk = outset.ids[list(places)]
-    times = search.words.success_times(Visits.of(walk, search.num_ids), search.judges)
+    judges = search.judges
+    times = search.words.success_times(Visits.of(walk, search.num_ids), judges.assignments)
     length = int(times[times < len(walk)].max(initial=1)) + 1
-    ends = np.bincount(times, search.weights, minlength=len(walk) + 1)[:length]
+    ends = np.bincount(times, judges.weights / judges.weights.sum(), minlength=len(walk) + 1)[:length]
     cells = world.coordinates[_positions(world, outset.links, places[:length])]
     here = np.full(world.size[::-1], np.nan)
     here[cells[:, 1], cells[:, 0]] = 0.0

@@ -109,6 +109,13 @@ class Beliefs:
         kept, _ = self._consistent(store, new, self.assignments, self.words, True, self.errors, tolerated)
         return self.assignments[kept]
 
+    def redrawn(self, store: TrajectoryStore, rng: np.random.Generator) -> "Beliefs":
+        """Other beliefs about the same episodes, drawn independently of these."""
+        others = Beliefs(self.words, self.config, rng=rng, noise=self.noise, prompt=self.prompt)
+        others._states, others._seen, others._visits, others._room = self._states, self._seen, self._visits, self._room
+        others._draw_all(store)
+        return others
+
     def _tolerated(self, store: TrajectoryStore) -> int:
         return Evidence(store, prompt=self.prompt, noise=self.noise).tolerated(len(store)) if self.noise else 0
 

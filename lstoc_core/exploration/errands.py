@@ -1,6 +1,7 @@
 """What the planner does and why: errands under way, and the question that each episode asks."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 NAN = float("nan")
 
@@ -46,9 +47,11 @@ class Question:
     """Places on the map then."""
     answer: bool = False
     """The label of the episode."""
+    came_true: bool = False
+    """Whether the plan that was judged succeeded. An episode that goes on after it may succeed without it."""
     env_steps: int = 0
     """Steps in the world at its end."""
 
-    def answered(self, answer: bool, *, error_rate: float, places: int, env_steps: int) -> "Question":
-        """The question with its answer, and what the map was like."""
-        return replace(self, answer=answer, error_rate=error_rate, places=places, env_steps=env_steps)
+    def answered(self, answer: bool, *, on_plan: bool, **known: Any) -> "Question":
+        """The question with its answer. on_plan: the plan was still under way; known: fields about map and time."""
+        return replace(self, answer=answer, came_true=answer and on_plan, **known)

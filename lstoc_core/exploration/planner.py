@@ -25,13 +25,13 @@ from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.errands import Errand, Question
 from lstoc_core.exploration.imagined import imagined_pursuit
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
-from lstoc_core.exploration.plans import Outset, PlanSearch
+from lstoc_core.exploration.plans import Judgement, Judges, Outset, PlanSearch
 from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO, packed, unpacked
 from lstoc_core.policies.pursuit import Pursuit, Recent
-from lstoc_core.trajectories.matching import KeyPath, visited_part
+from lstoc_core.trajectories.matching import KeyPath, ending_states, visited_part
 from lstoc_core.trajectories.recorder import EpisodeRecorder
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
@@ -75,6 +75,8 @@ class PlannerExplorer:
         """One per episode."""
         self._asked = [Question()] * env.num_envs
         """Of the episodes under way."""
+        self._on_plan = [False] * env.num_envs
+        """Whether the plan that an episode was judged by is still under way."""
         self._ends_after: tuple[int, NDArray[np.int64]] = -1, np.zeros(0, np.int64)
         """Number of episodes, and the states on which they end (see `_ends`)."""
         self._routes: Routes | None = None
@@ -119,6 +121,7 @@ class PlannerExplorer:
         while len(self.trajectories) == before and self.env_steps < limit:
             for env in range(self.env.num_envs):
                 if self._errands[env] is None:
+                    self._on_plan[env] = False
                     self._errands[env], self._done[env] = choose(env), 0
             self._step()
         labels = self.trajectories.labels[before:]
@@ -160,9 +163,9 @@ class PlannerExplorer:
 
     def _answer(self, env: int, label: bool) -> None:
         """The episode has ended: its question is answered."""
-        places, steps, wrong = len(self.map.ids), self.env_steps, self.map.error_rate
-        self.questions.append(self._asked[env].answered(label, error_rate=wrong, places=places, env_steps=steps))
-        self._asked[env] = Question()
+        known = {"error_rate": self.map.error_rate, "places": len(self.map.ids), "env_steps": self.env_steps}
+        self.questions.append(self._asked[env].answered(label, on_plan=self._on_plan[env], **known))
+        self._asked[env], self._on_plan[env] = Question(), False
 
     def _rerouted(self, env: int, errand: Errand) -> Errand | None:
         """The rest of an errand, from where a surprise has led."""
@@ -250,14 +253,9 @@ class PlannerExplorer:
         return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
 
     def _ends(self) -> NDArray[np.int64]:
-        """States on which an episode has succeeded, or on which every visit has ended one before its time."""
-        store = self.trajectories
-        if self._ends_after[0] != len(store):  # only an episode that ends can add one
-            last = store.offsets[1:] - 1
-            left = np.bincount(np.delete(store.ids, last), minlength=store.num_ids) > 0
-            early = store.lengths < store.lengths.max(initial=0)
-            ends = np.unique(store.ids[last[store.labels | (early & ~left[store.ids[last]])]])
-            self._ends_after = len(store), ends
+        """States on which episodes end."""
+        if self._ends_after[0] != len(self.trajectories):  # only an episode that ends can add one
+            self._ends_after = len(self.trajectories), ending_states(self.trajectories)
         return self._ends_after[1]
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
@@ -275,32 +273,44 @@ class PlannerExplorer:
         if search is None or best is None or best.bits < LEAST_BITS or len(best.itinerary.places) < 2:
             return None
         if np.isnan(self._asked[env].success):  # the first plan of the episode is its question
-            limit = math.log2(search.outset.steps + 1)
-            self._asked[env] = Question(best.success, best.bits, beliefs.bits, beliefs.complete, limit)
+            limit, success = math.log2(search.outset.steps + 1), self._forecast(env, search, best, beliefs)
+            self._asked[env] = Question(success, best.bits, beliefs.bits, beliefs.complete, limit)
+            self._on_plan[env] = True
         return self._errand(search.routes[0], best.itinerary, judged=True)
+
+    def _forecast(self, env: int, search: PlanSearch, plan: Judgement, beliefs: Beliefs) -> float:
+        """Predicted probability that a plan succeeds.
+
+        A sample of the beliefs by which a plan was chosen flatters it; then another sample predicts.
+        """
+        if beliefs.complete:
+            return plan.success
+        rng = np.random.default_rng((self._seed, env, len(self.trajectories)))  # plans are the same without a forecast
+        others = beliefs.redrawn(self.trajectories, rng)
+        left = search.outset.open(others.assignments, beliefs.words, beliefs.prompt)[: self.settings.judges]
+        if not len(left):
+            return plan.success
+        judges = Judges(others.assignments[left], others.weights[left])
+        return search.judged([plan.itinerary], judges, repeats=self.settings.rejudged)[0].success
 
     def search(self, env: int, place: int, beliefs: Beliefs) -> PlanSearch | None:
         """The search for a plan from a place in the episode under way; None if no belief is left."""
-        config, store, words = self.settings, self.trajectories, beliefs.words
-        past = self.recorder.running.ids[env, : self.recorder.running.lengths[env] - 1].tolist()
+        config, store = self.settings, self.trajectories
+        outset = Outset(
+            self.map.ids, self.map.links, place, self._steps_left(env),
+            successes=[store.trajectory(int(index)) for index in store.positives[-20:]],
+            past=self.recorder.running.ids[env, : self.recorder.running.lengths[env] - 1].tolist(),
+            slip=min(MOST_SLIPS, self.map.error_rate) if self.map.stochastic else 0.0,
+        )  # fmt: skip
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
-        if past and beliefs.prompt:  # an assignment under which the episode would have ended is refuted
-            visits = Visits.of([*past, int(self.map.ids[place])], beliefs.num_ids)
-            chosen = chosen[words.success_times(visits, beliefs.assignments[chosen]) == visits.never]
+        chosen = chosen[outset.open(beliefs.assignments[chosen], beliefs.words, beliefs.prompt)]
         few, half = len(chosen) <= (config.judges if beliefs.complete else FEWEST), len(chosen) // 2
         judges, makers = (chosen, chosen) if few else (chosen[:half], chosen[half:])
         if not len(judges):
             return None
-        weights = beliefs.weights[judges]
-        outset = Outset(
-            self.map.ids, self.map.links, place, self._steps_left(env),
-            successes=[store.trajectory(int(index)) for index in store.positives[-20:]], past=past,
-            slip=min(MOST_SLIPS, self.map.error_rate) if self.map.stochastic else 0.0,
-        )  # fmt: skip
-        return PlanSearch(
-            outset, words, config, beliefs.assignments[makers], beliefs.assignments[judges],
-            weights / weights.sum(), self._under_way(env, words, beliefs.assignments[judges]), rng=self._rng,
-        )  # fmt: skip
+        held = beliefs.assignments[judges]
+        panel = Judges(held, beliefs.weights[judges], self._under_way(env, beliefs.words, held))
+        return PlanSearch(outset, beliefs.words, config, beliefs.assignments[makers], panel, rng=self._rng)
 
     def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:
         """A number for each combination of outcomes that the judges predict for the planned episodes that run."""
@@ -409,6 +419,7 @@ class PlannerExplorer:
             "done": self._done,
             "questions": [asdict(question) for question in self.questions],
             "asked": [asdict(question) for question in self._asked],
+            "on_plan": self._on_plan,
             "recent": self._recent.records,
             "pursuit": {"paths": self._pursuit.paths, **self._pursuit.state_dict()} if self._pursuit else None,
         }
@@ -422,6 +433,7 @@ class PlannerExplorer:
         if self._begun:
             self._done = list(state["done"])
             self._asked = [Question(**question) for question in state["asked"]]
+            self._on_plan = list(state["on_plan"])
             self._errands = [
                 Errand(**{name: nested_tuples(value) for name, value in errand.items()}) if errand else None
                 for errand in state["errands"]

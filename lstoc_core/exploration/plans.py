@@ -68,13 +68,31 @@ class Outset:
     slip: float = 0.0
     """Fraction of steps that lead elsewhere than the map expects."""
 
+    def open(self, assignments: Assignments, words: Words, prompt: bool) -> NDArray[np.intp]:
+        """Numbers of the assignments that the episode under way leaves open.
+
+        prompt: episodes end on success, so it refutes those under which it would have succeeded already.
+        """
+        if not self.past or not prompt:
+            return np.arange(len(assignments))
+        walk = [*self.past, int(self.ids[self.place])]
+        visits = Visits.of(walk, int(max(*walk, assignments.max(initial=0))) + 1)
+        return np.flatnonzero(words.success_times(visits, assignments) == visits.never)
+
+
+@dataclass(frozen=True, eq=False)
+class Judges:
+    """Assignments that judge plans."""
+
+    assignments: Assignments
+    weights: NDArray[np.float64]
+    """[K]; only their ratios count."""
+    groups: NDArray[np.integer[Any]] | None = None
+    """[K]: outcomes of episodes under way; what those will tell counts no more."""
+
 
 class PlanSearch:
-    """Search for the plan that tells most.
-
-    makers: assignments that plans are made from. judges: assignments [K] that judge them, with weights.
-    groups: outcomes of the judges in episodes under way: what those will tell counts no more.
-    """
+    """Search for the plan that tells most. makers: assignments that plans are made from."""
 
     def __init__(
         self,
@@ -82,16 +100,14 @@ class PlanSearch:
         words: Words,
         config: PlannerConfig,
         makers: Assignments,
-        judges: Assignments,
-        weights: NDArray[np.float64],
-        groups: NDArray[np.integer[Any]] | None,
+        judges: Judges,
         *,
         rng: np.random.Generator,
     ) -> None:
         self.outset, self.words, self.config, self.rng = outset, words, config, rng
-        self.makers, self.judges, self.weights, self.groups = makers, judges, weights, groups
+        self.makers, self.judges = makers, judges
         self.routes = list(self._drawn_routes())
-        self.num_ids = int(max(outset.ids.max(), judges.max(initial=0), *outset.past)) + 1
+        self.num_ids = int(max(outset.ids.max(), judges.assignments.max(initial=0), *outset.past)) + 1
 
     def best(self) -> Judgement:
         """The best plan found."""
@@ -105,8 +121,14 @@ class PlanSearch:
             best = self.judged([best.itinerary], repeats=config.rejudged)[0]
         return best
 
-    def judged(self, itineraries: Sequence[Itinerary], repeats: int | None = None) -> list[Judgement]:
-        """What the judges say about each plan. repeats: walks of each where steps slip; None: as in the settings."""
+    def judged(
+        self, itineraries: Sequence[Itinerary], judges: Judges | None = None, *, repeats: int | None = None
+    ) -> list[Judgement]:
+        """What the judges say about each plan; None: the search's own.
+
+        repeats: walks of each plan where steps slip; None: as in the settings.
+        """
+        judges = judges or self.judges
         repeats = (self.config.slipped if repeats is None else repeats) if self.outset.slip else 1
         walks = [walk for each in itineraries for walk in self._walks(each, repeats)]
         past, steps = len(self.outset.past), max(map(len, walks))
@@ -117,9 +139,9 @@ class PlanSearch:
         visits = Visits.of(table, self.num_ids)
         bits, success = np.zeros((2, len(walks)))
         for index in range(len(walks)):
-            times = self.words.success_times(visits[index], self.judges)
-            bits[index] = information(times, self.weights, self.groups)
-            success[index] = self.weights[times < visits.never].sum()
+            times = self.words.success_times(visits[index], judges.assignments)
+            bits[index] = information(times, judges.weights, judges.groups)
+            success[index] = judges.weights[times < visits.never].sum() / judges.weights.sum()
         means = zip(*(each.reshape(-1, repeats).mean(axis=1).tolist() for each in (bits, success)), strict=True)
         return [Judgement(each, *mean) for each, mean in zip(itineraries, means, strict=True)]
 

@@ -228,7 +228,7 @@ def question_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
 
     bits to learn: log2 of the number of consistent assignments before the first planned episode, median over runs.
     per episode: bits to learn over the number of planned episodes; limit: log2 of the possible outcomes of one.
-    predicted, real: mean predicted probability of success, and share of successes, of the planned episodes.
+    predicted, real: mean predicted probability that a plan succeeds, and share of the plans that did.
     map wrong: share of the map's last predictions that were wrong at the end, worst run.
     """
     columns = ["exact", "episodes", "bits to learn", "per episode", "limit", "predicted", "real", "map wrong"]
@@ -250,7 +250,7 @@ def question_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
                 "per episode": round(float((bits / planned.size()).median()), 1),
                 "limit": round(float(planned.limit.max().median()), 1),
                 "predicted": round(float(planned_episodes(some).success.mean()), 2),
-                "real": round(float(planned_episodes(some).answer.mean()), 2),
+                "real": round(float(planned_episodes(some).came_true.mean()), 2),
                 "map wrong": f"{last.error_rate.max():.1%}",
             }
         )
@@ -260,13 +260,13 @@ def question_table(table: pd.DataFrame, tasks: Iterable[str]) -> pd.DataFrame:
 def reliability(table: pd.DataFrame, bins: int = 10) -> pd.DataFrame:
     """Planned episodes by their predicted probability of success: a row for each bin that has some.
 
-    predicted: mean prediction; real: share of successes, with Wilson's 95 % interval low to high.
+    predicted: mean prediction; real: share of plans that succeeded, with Wilson's 95 % interval low to high.
     """
     planned = planned_episodes(table)
     bin_of = (planned.success * bins).astype(int).clip(upper=bins - 1) if len(planned) else []
     rows = []
     for _, some in planned.groupby(bin_of):
-        share = wilson(some.answer.sum(), len(some))
+        share = wilson(some.came_true.sum(), len(some))
         rows.append((some.success.mean(), share.estimate, share.low, share.high, len(some)))
     return pd.DataFrame(rows, columns=["predicted", "real", "low", "high", "episodes"]).astype(float)
 

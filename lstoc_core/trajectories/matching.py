@@ -52,6 +52,15 @@ def contains(store: TrajectoryStore, path: Sequence[int]) -> Bools:
     return earliest_match(store, path) >= 0
 
 
+def ending_states(store: TrajectoryStore) -> NDArray[np.int64]:
+    """States on which a trajectory has succeeded, or on which every visit has ended one before its time."""
+    last = store.offsets[1:] - 1
+    left = np.bincount(np.delete(store.ids, last), minlength=store.num_ids) > 0
+    early = store.lengths < store.lengths.max(initial=0)
+    ends: NDArray[np.int64] = np.unique(store.ids[last[store.labels | (early & ~left[store.ids[last]])]])
+    return ends
+
+
 def visited_part(path: Sequence[int], ids: Iterable[int]) -> int:
     """How many key states of a path, from its beginning on, one walk of ids visits in order."""
     length = 0
