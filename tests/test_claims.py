@@ -51,7 +51,10 @@ def test_a_task_without_runs_leaves_a_claim_open():
     [([1, 1], ["t"], claims.READING), ([1, 0], ["t"], claims.DIFFERS), ([1, 1], ["t", "u"], claims.UNKNOWN)],
 )
 def test_one_wrong_run_is_enough_to_differ(exact, tasks, verdict):
-    done = pd.DataFrame({"task": "t", "method": "m", "profile": "paper", "exact": exact})
+    done = pd.DataFrame({"task": "t", "method": "m", "profile": "paper", "exact": exact, "finished": True})
+    done = done.astype({"exact": bool})
+    unfinished = done.assign(finished=done.exact)
+    assert claims.judge_exact(unfinished, "m", ["t"]).verdict == (claims.READING if all(exact) else claims.UNSETTLED)
     assert claims.judge_exact(done, "m", tasks).verdict == verdict
     assert claims.judge_exact(done, "other", tasks).verdict == claims.UNKNOWN
 
@@ -67,3 +70,30 @@ def test_every_task_means_every_task(ppo, profile, verdict):
     table = table.assign(task="letter-1", profile=profile, budget=100)
     assert claims.judge_every(table, ["letter-1"]).verdict == verdict
     assert claims.judge_every(table.iloc[:0], ["letter-1"]).verdict == claims.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("rate", "solved_at", "verdicts"),
+    [
+        (0.9, 10, (claims.READING, claims.READING)),
+        (0.5, 50, (claims.UNSETTLED, claims.UNSETTLED)),
+        (0.2, 90, (claims.DIFFERS, claims.UNSETTLED)),
+    ],
+)
+def test_the_planner_must_be_above_every_other_learner_on_every_task(rate, solved_at, verdicts):
+    runs = {"planner": (rate, solved_at), "lstoc": (0.3, 60), "ppo": (0.1, 100), "ppo+bonus": (0.5, 40)}
+    rows = [
+        ("letter-1", method, seed, "paper", step, rate, True, 100)
+        for method, (rate, last) in runs.items()
+        for seed in range(3)
+        for step in (0, last)
+    ]
+    columns = ["task", "method", "seed", "profile", "env_steps", "success_rate", "solved", "budget"]
+    table = pd.DataFrame(rows, columns=columns)
+    assert (
+        claims.judge_above(table, ["letter-1"]).verdict,
+        claims.judge_first(table, ["letter-1"]).verdict,
+    ) == verdicts
+    few = table[table.seed < 2]
+    assert claims.judge_first(few, ["letter-1"]).verdict == claims.UNKNOWN
+    assert claims.judge_above(table, ["letter-1", "letter-2"]).verdict in (claims.UNKNOWN, claims.DIFFERS)

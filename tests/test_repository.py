@@ -177,6 +177,19 @@ def test_a_notebook_is_fit_to_be_committed(notebook):
     assert "".join(cells(notebook, "markdown")[0]["source"]).startswith("# ")
 
 
+@pytest.mark.parametrize(
+    "notebook", [path for path in NOTEBOOKS if path.stem[:2] in ("08", "09", "10")], ids=lambda path: path.stem
+)
+def test_a_notebook_of_results_is_quick_to_read(notebook):
+    assert "## The answer" in "".join("".join(cell["source"]) for cell in cells(notebook, "markdown")[:3])
+    for cell in cells(notebook, "markdown"):
+        assert len("".join(cell["source"]).split()) <= 150, "no more than 150 words"
+    for output in (output for cell in cells(notebook) for output in cell["outputs"]):
+        table = "".join(output.get("data", {}).get("text/html", ""))
+        assert table.count("<tr") <= 14 or table.startswith("<details"), "no more than 12 rows, or folded"
+        assert "<td>NaN</td>" not in table
+
+
 def test_each_notebook_has_a_number_of_its_own():
     numbers = [notebook.stem[:2] for notebook in NOTEBOOKS]
     assert all(number.isdigit() for number in numbers)

@@ -64,6 +64,21 @@ def test_steps_to_a_solution_are_those_of_the_runs_that_found_one():
     assert got.budget.tolist() == [100, 100]
 
 
+def test_first_to_solve_wants_the_slowest_run_before_the_fastest_of_the_others():
+    def runs(method, steps, solved=True):
+        rows = [("letter-1", method, seed, each, solved, 900) for seed, each in enumerate(steps)]
+        return pd.DataFrame(rows, columns=["task", "method", "seed", "env_steps", "solved", "budget"])
+
+    others = [runs("lstoc", [100, 200]), runs("ppo", [900, 900], solved=False), runs("ppo+bonus", [300])]
+    [row] = tables.first_to_solve(pd.concat([runs("planner", [50, 99]), *others]), ["letter-1", "letter-2"]).values
+    assert row.tolist() == ["letter-1", "74 (50 to 99)", "150 (100 to 200)", "> 900", "300", True]
+    tie = pd.concat([runs("planner", [50, 100]), *others])
+    assert tables.first_to_solve(tie, ["letter-1"]).apart.tolist() == [False]
+    failed = pd.concat([runs("planner", [50, 60], solved=False), *others])
+    assert tables.first_to_solve(failed, ["letter-1"]).apart.tolist() == [False]
+    assert tables.first_to_solve(pd.concat(others), ["letter-1"]).empty
+
+
 def test_coverage_says_what_is_missing():
     table = pd.concat([curves(), curves("letter-2", ("lstoc",), seeds=2)])
     told = tables.coverage(table, ["letter-1", "letter-2", "office-1"], ["lstoc", "ppo"])
@@ -153,3 +168,12 @@ def test_a_range_of_one_value_is_that_value():
     assert tables._median_and_range(pd.Series([5123.0])) == tables._median_and_range(pd.Series([5123, 5123])) == "5,123"
     assert tables._median_and_range(pd.Series([1, 3])) == "2 (1 to 3)"
     assert tables._median_and_range(pd.Series([], dtype=float)) == "–"
+
+
+def test_methods_side_by_side_keep_the_order_of_tasks_and_methods():
+    rows = [("t2", "B", "1 of 1", "5"), ("t2", "A", "0 of 1", "–"), ("t1", "B", "2 of 2", "3 (2 to 4)")]
+    found = tables.side_by_side(pd.DataFrame(rows, columns=["task", "method", "exact", "trajectories"]))
+    assert found.to_dict("index") == {
+        "t2": {"B": "5; 1 of 1", "A": "–; 0 of 1"},
+        "t1": {"B": "3 (2 to 4); 2 of 2", "A": "–"},
+    }

@@ -22,16 +22,18 @@ from lstoc_core.worlds.tasks import NINE
 READING, DIFFERS, UNSETTLED = "confirmed under this reading", "differs", "not settled"
 FEWEST = 3
 """Fewest runs of a method on a task for a verdict: fewer say nothing about their spread."""
+SLOWER = ("lstoc", "ppo", "ppo+bonus")
+"""Learners that LSTOC with the planner is compared with."""
 NOT_COMPARABLE, UNKNOWN = "not comparable", "not measured yet"
 
 INTRODUCTION = """\
 Made by `python -m lstoc_core claims --write` from the committed runs; a test compares it with them. Intervals are 95 %.
-*Differs*: the interval lies on the other side than claimed, or a run is not exact. *Not settled*: it reaches to both
-sides. *Under this reading*: where the paper leaves something open, by the choices in [decisions](decisions.md). *Not
-measured yet*: tasks of the claim have fewer than three runs at the paper's budgets; the number is of those that there
-are. P is the probability that a run of the first method beats a run of the second, over tasks. An accuracy is the mean
-over prefixes of the samples, a success rate the mean over the budget. Claims about maps of importance and about limits
-are in notebooks 04 and 07."""
+*Differs*: the interval lies on the other side than claimed, or a run stopped with a wrong answer. *Not settled*: the
+interval reaches to both sides, or runs ended with their budget, without an answer. *Under this reading*: where the
+paper leaves something open, by the choices in [decisions](decisions.md). *Not measured yet*: tasks of the claim have
+fewer than three runs at the paper's budgets; the number is of those that there are. P is the probability that a run of
+the first method beats a run of the second, over tasks. An accuracy is the mean over prefixes of the samples, a success
+rate the mean over the budget. Claims about maps of importance and about limits are in notebooks 04 and 07."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ def judge_exact(done: pd.DataFrame, method: str, tasks: Sequence[str]) -> Verdic
     some = done[(done.method == method) & done.task.isin(tasks)]
     if some.empty:
         return Verdict(UNKNOWN)
-    right, of = int(some.exact.sum()), some.task.nunique()
+    right, wrong, of = int(some.exact.sum()), (some.finished & ~some.exact).any(), some.task.nunique()
     complete = of == len(tasks) and set(some.profile) == {"paper"}
-    verdict = DIFFERS if right < len(some) else READING if complete else UNKNOWN
+    verdict = DIFFERS if wrong else UNKNOWN if not complete else READING if right == len(some) else UNSETTLED
     share = wilson(right, len(some))
     return Verdict(verdict, f"{right} of {len(some)} runs, {_number(share)}; {of} of {len(tasks)} tasks")
 
@@ -116,9 +118,9 @@ def judge_ratio(found: pd.DataFrame, task: str) -> Verdict:
     return Verdict(_side(row.low, row.high, 1), number)
 
 
-def judge_every(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
-    """Whether LSTOC's mean success rate over the budget is above PPO's on each of the tasks."""
-    area = tables.advantage(table, tasks)
+def judge_every(table: pd.DataFrame, tasks: Sequence[str], better: str = "lstoc", than: str = "ppo") -> Verdict:
+    """Whether the mean success rate over the budget is above that of another method on each of the tasks."""
+    area = tables.advantage(table, tasks, better, than)
     if area.empty:
         return Verdict(UNKNOWN)
     at_papers_budget = area.task.map(table.groupby("task").profile.first()) == "paper"
@@ -127,6 +129,25 @@ def judge_every(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
     found = DIFFERS if DIFFERS in sides else UNSETTLED if UNSETTLED in sides else READING
     verdict = found if complete or found is DIFFERS else UNKNOWN
     return Verdict(verdict, f"interval above 0 on {(area.low > 0).sum()} of {len(area)} tasks")
+
+
+def judge_first(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
+    """Whether every run with the planner solves its task in fewer steps than every run of the others, on each task."""
+    found = tables.first_to_solve(table, tasks)
+    apart = int(found.apart.sum())
+    fewest = table[table.method.isin(("planner", *SLOWER))].groupby(["task", "method"]).seed.nunique()
+    measured = set(table[table.task.isin(tasks)].profile) == {"paper"} and len(fewest) and fewest.min() >= FEWEST
+    complete = len(found) == len(tasks) and measured
+    verdict = UNKNOWN if not complete else READING if apart == len(tasks) else UNSETTLED
+    return Verdict(verdict, f"ranges apart on {apart} of {len(tasks)} tasks")
+
+
+def judge_above(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
+    """Whether the mean success rate with the planner is above that of each other learner on each of the tasks."""
+    verdicts = {judge_every(table, tasks, "planner", other).verdict for other in SLOWER}
+    lows = pd.concat([tables.advantage(table, tasks, "planner", other).low for other in SLOWER])
+    worst = next((each for each in (DIFFERS, UNKNOWN, UNSETTLED) if each in verdicts), READING)
+    return Verdict(worst, f"interval above 0 in {(lows > 0).sum()} of {len(lows)} comparisons")
 
 
 def _side(low: float, high: float, even: float) -> str:
@@ -185,6 +206,14 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "Not in the paper: faster than PPO with a first-occupancy bonus",
         lambda: _faster("ppo+bonus"), "learning_efficiency", "efficiency",
+    ),
+    Claim(
+        "Not in the paper: with the planner, solved in fewer steps than by PPO, PPO with a bonus, or LSTOC with PPO",
+        lambda: judge_first(runs("efficiency"), NINE), "learning_efficiency", "efficiency",
+    ),
+    Claim(
+        "Not in the paper: with the planner, a higher mean success rate than each of these on every task",
+        lambda: judge_above(runs("efficiency"), NINE), "learning_efficiency", "efficiency",
     ),
     *(
         Claim(

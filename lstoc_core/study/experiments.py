@@ -244,6 +244,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "paper": (
                 Plan(_LETTER, ("flipped", "flipped-planner", "slips", "slips-planner", "starts", "starts-planner"), 5),
                 Plan(_OFFICE, ("starts-planner",), 5),
+                Plan(_OFFICE, ("slips",), 3),
                 Plan(("crafter-1",), ("pixels",), 3),
             ),
         },
@@ -257,6 +258,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "smoke": (Plan(("letter-1",), CURVES, 1), Plan(("office-2", "crafter-1"), ("lstoc",), 1)),
             "quick": (
                 Plan(_QUICK, ("lstoc", "ppo"), 3),
+                Plan(NINE, ("planner",), 3),
                 Plan(("letter-2",), ("ppo+bonus", "oracle"), 3),
             ),
             "paper": (Plan(NINE, CURVES, 5),),

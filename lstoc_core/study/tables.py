@@ -176,6 +176,13 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
     return pd.DataFrame(rows, columns=["task", "method", *counts, "paper"])
 
 
+def side_by_side(found: pd.DataFrame) -> pd.DataFrame:
+    """The table `discovery_table` with a row for each task and a column for each method: trajectories, exact runs."""
+    told = found.trajectories + "; " + found.exact
+    wide = found.assign(told=told).pivot(index="task", columns="method", values="told").fillna("–")
+    return wide.loc[list(dict.fromkeys(found.task)), list(dict.fromkeys(found.method))].rename_axis(columns=None)
+
+
 # --- solving ----------------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +220,33 @@ def solved_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable[st
         share = f"{len(solved)} of {len(last)}"
         rows.append((task, variant(method).title, share, _median_and_range(solved.env_steps), int(last.budget.max())))
     return pd.DataFrame(rows, columns=["task", "method", "solved", "steps", "budget"])
+
+
+def first_to_solve(
+    table: pd.DataFrame,
+    tasks: Iterable[str],
+    first: str = "planner",
+    others: Sequence[str] = ("lstoc", "ppo", "ppo+bonus"),
+) -> pd.DataFrame:
+    """Steps until the task is solved, median and range, a row for each task that has runs of all these methods.
+
+    apart: even the slowest run of the first method is faster than every run of the others. A run that does not solve
+    the task counts with its budget, marked by ">": its true number is larger.
+    """
+    rows, methods = [], (first, *others)
+    for task in tasks:
+        of_task = _of(table, task)
+        runs = {method: of_task[of_task.method == method].groupby("seed").last() for method in methods}
+        if any(last.empty for last in runs.values()):
+            continue
+        steps = {method: last.env_steps.where(last.solved.astype(bool), last.budget) for method, last in runs.items()}
+        told = [
+            f"{'' if last.solved.all() else '> '}{_median_and_range(each)}"
+            for last, each in zip(runs.values(), steps.values(), strict=True)
+        ]
+        solved = bool(runs[first].solved.all())
+        rows.append([task, *told, solved and steps[first].max() < min(steps[other].min() for other in others)])
+    return pd.DataFrame(rows, columns=["task", *(variant(method).title for method in methods), "apart"])
 
 
 # --- questions of the planner -----------------------------------------------------------------------------------------
