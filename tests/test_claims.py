@@ -1,10 +1,13 @@
 """The page of claims: in step with the committed runs, and verdicts that follow from numbers."""
 
+from dataclasses import asdict
+
 import pandas as pd
 import pytest
 
 from lstoc_core import paths
 from lstoc_core.study import claims
+from lstoc_core.study.readings import Reading
 
 
 def test_the_page_is_that_of_the_committed_runs():
@@ -90,10 +93,27 @@ def test_the_planner_must_be_above_every_other_learner_on_every_task(rate, solve
     ]
     columns = ["task", "method", "seed", "profile", "env_steps", "success_rate", "solved", "budget"]
     table = pd.DataFrame(rows, columns=columns)
-    assert (
-        claims.judge_above(table, ["letter-1"]).verdict,
-        claims.judge_first(table, ["letter-1"]).verdict,
-    ) == verdicts
+    above = claims.judge_every(table, ["letter-1"], "planner", claims.SLOWER)
+    assert (above.verdict, claims.judge_first(table, ["letter-1"]).verdict) == verdicts
     few = table[table.seed < 2]
     assert claims.judge_first(few, ["letter-1"]).verdict == claims.UNKNOWN
-    assert claims.judge_above(table, ["letter-1", "letter-2"]).verdict in (claims.UNKNOWN, claims.DIFFERS)
+    also = claims.judge_every(table, ["letter-1", "letter-2"], "planner", claims.SLOWER)
+    assert also.verdict in (claims.UNKNOWN, claims.DIFFERS)
+
+
+def test_what_no_run_decides_is_computed():
+    assert claims.judge_symmetric() == claims.Verdict(claims.CONFIRMED, "interchangeable: a and d; b and e; c and f")
+    found = claims.judge_bottleneck()
+    assert found.verdict == claims.DIFFERS
+    assert "alone: not unique" in found.number
+
+
+@pytest.mark.parametrize(("right", "verdict"), [(9, claims.READING), (0, claims.DIFFERS), (5, claims.UNSETTLED)])
+def test_the_first_subgoal_is_judged_by_the_best_reading_on_random_layouts(right, verdict):
+    best = asdict(Reading())
+    rows = [
+        {"task": "letter-1", "method": "layouts", **best, "exact": True, "finished": True, "first": first}
+        for first in ["next subgoal"] * right + ["later subgoal"] * (9 - right)
+    ]
+    assert claims.judge_first_subgoal(pd.DataFrame(rows)).verdict == verdict
+    assert claims.judge_first_subgoal(pd.DataFrame()).verdict == claims.UNKNOWN

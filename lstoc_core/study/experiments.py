@@ -244,7 +244,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "paper": (
                 Plan(_LETTER, ("flipped", "flipped-planner", "slips", "slips-planner", "starts", "starts-planner"), 5),
                 Plan(_OFFICE, ("starts-planner",), 5),
-                Plan(_OFFICE, ("slips",), 3),
+                Plan(_OFFICE, ("slips", "starts"), 3),
                 Plan(("crafter-1",), ("pixels",), 3),
             ),
         },
