@@ -14,7 +14,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from lstoc_core.drawing.live import PERIOD
+from lstoc_core.drawing.live import PERIOD, heard_while_busy
 from lstoc_core.drawing.panes import AMBER, Panes, framed, ground
 from lstoc_core.drawing.scene import Scene, Stage
 from lstoc_core.drawing.theme import GREEN, INK, RED
@@ -58,6 +58,7 @@ class Playground:
         self._ended = True
         """Whether no run is under way."""
         self._go, self._once, self._stop = threading.Event(), threading.Event(), threading.Event()
+        self._state: RunState | None = None
         self._shown: tuple[Stage, Panes, Scene, str, str] | None = None
         self._drawn_at = 0.0
         self._quiet = False
@@ -78,16 +79,21 @@ class Playground:
         self.tool = widgets.ToggleButtons(options=tools, tooltips=tips, value="a", style={"button_width": "42px"})
         self.formula = widgets.Text(description="formula", continuous_update=True, layout=wide)
         self.machine, self.told = widgets.HTML(), widgets.HTML()
-        self.code = widgets.Textarea(disabled=True, layout={"width": "820px", "height": "64px"})
+        self.code = widgets.Textarea(disabled=True, layout={"width": "820px", "height": "52px", "margin": "8px 2px"})
         self.board = widgets.GridBox()
         self.cells: dict[Cell, widgets.Button] = {}
-        self.seed = widgets.BoundedIntText(0, min=0, max=10**6, description="seed", layout={"width": "170px"})
-        self.explorer = widgets.Dropdown(options=EXPLORERS, description="explorer", layout={"width": "190px"})
-        self.reveal = widgets.Checkbox(False, description="reveal the truth", indent=False)
-        self.run_button = widgets.Button(description="Run", icon="play", button_style="success")
-        self.pause_button = widgets.Button(description="Pause", icon="pause", disabled=True)
-        self.step_button = widgets.Button(description="Step", icon="step-forward")
-        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True)
+        self.seed = widgets.BoundedIntText(
+            0, min=0, max=10**6, description="seed", layout={"width": "120px"}, style={"description_width": "40px"}
+        )
+        self.explorer = widgets.Dropdown(
+            options=EXPLORERS, description="explorer", layout={"width": "160px"}, style={"description_width": "64px"}
+        )
+        self.reveal = widgets.Checkbox(False, description="reveal the truth", indent=False, layout={"width": "150px"})
+        narrow = widgets.Layout(width="90px")
+        self.run_button = widgets.Button(description="Run", icon="play", button_style="success", layout=narrow)
+        self.pause_button = widgets.Button(description="Pause", icon="pause", disabled=True, layout=narrow)
+        self.step_button = widgets.Button(description="Step", icon="step-forward", layout=narrow)
+        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True, layout=narrow)
         self.view = widgets.HTML(layout={"width": "820px"})
 
         self.named.observe(self._on_named, "value")
@@ -105,6 +111,8 @@ class Playground:
         left = widgets.VBox([self.named, self.tool, self.board], layout={"width": "430px"})
         right = widgets.VBox([self.formula, sizes, self.horizon, self.wrap, self.machine, self.told])
         buttons = [self.run_button, self.pause_button, self.step_button, self.stop_button]
+        for button in buttons:
+            heard_while_busy(button)  # a cell may `wait`
         controls = widgets.HBox([*buttons, self.seed, self.explorer, self.reveal])
         self.widget = widgets.VBox([widgets.HBox([left, right]), self.code, controls, self.view])
         self.widget.add_class("lstoc-playground")
@@ -290,14 +298,16 @@ class Playground:
             self._once.clear()
             self._enable()
         self.discovery = found
-        if self._shown is not None:
+        if self._shown is not None and self._state is not None:
             counts = f"after {found.num_trajectories} episodes, {found.num_positives} of them done"
             head, colour = (f"proved {counts}", GREEN) if found.proved else (f"stopped {counts}", AMBER)
-            self._shown = (*self._shown[:3], head, colour)
+            stage, panes = self._shown[:2]
+            self._shown = (stage, panes, stage.scene(self._state, self._state.answers), head, colour)
             self._draw()
 
     def _on_state(self, state: RunState) -> bool | None:
         """Draw the state, then wait if the run is paused. False ends the run."""
+        self._state = state
         fresh = self._shown is None or self._shown[0].env is not state.setting.env
         stage = Stage(state.setting) if fresh or self._shown is None else self._shown[0]
         panes = Panes(stage) if fresh or self._shown is None else self._shown[1]
