@@ -52,6 +52,8 @@ class Playground:
         self.start: Cell = (0, 0)
         self.task: Task | None = None
         """The task as built; None if it cannot be made as it stands."""
+        self.facts: tuple[str, ...] = ()
+        """What can be said of it before it is run."""
         self.discovery: Discovery | None = None
         """The result of the last run."""
         self.thread: threading.Thread | None = None
@@ -214,7 +216,7 @@ class Playground:
     def _refresh(self) -> None:
         """Make the task, and say what is to be known before running it: errors, machine, chance, names, code."""
         arguments = self._arguments()
-        self.task, self.code.value = None, ""
+        self.task, self.facts, self.code.value = None, (), ""
         try:
             formula = parse(arguments["formula"])
             self.machine.value = formula.fsm()._repr_html_() or ""
@@ -225,22 +227,10 @@ class Playground:
                 self.machine.value = ""
             self.told.value = f'<div style="color:{RED};font-family:monospace;line-height:1.3">{text}</div>'
         else:
-            self.told.value = f'<div style="line-height:1.4">{"<br>".join(map(escape, self._facts(self.task)))}</div>'
+            self.facts = _facts(self.task)
+            self.told.value = f'<div style="line-height:1.4">{"<br>".join(map(escape, self.facts))}</div>'
             self.code.value = f"lstoc.make_task({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
         self._enable()
-
-    @staticmethod
-    def _facts(task: Task) -> list[str]:
-        """What can be said of a task before it is run."""
-        chance = random_walk_chance(compile_world(task))
-        alike = task.fsm().interchangeable()
-        names = "; ".join(" and ".join(group) for group in alike)
-        return [
-            f"A random walk completes it with probability {chance:.2%}." if chance >= 5e-5 else
-            "A random walk practically never completes it.",
-            f"The shortest way takes {task.shortest_solution} steps.",
-            f"Names are not unique: {names} can be exchanged." if alike else "Names are unique: each can be learned.",
-        ]  # fmt: skip
 
     # --- running ---
 
@@ -341,3 +331,16 @@ class Playground:
 def _playable() -> list[str]:
     """Names of the tasks that can be built here."""
     return [name for name, task in TASKS.items() if task.domain == DOMAIN]
+
+
+def _facts(task: Task) -> tuple[str, ...]:
+    """What can be said of a task before it is run."""
+    chance = random_walk_chance(compile_world(task))
+    alike = task.fsm().interchangeable()
+    names = "; ".join(" and ".join(group) for group in alike)
+    return (
+        f"A random walk completes it with probability {chance:.2%}." if chance >= 5e-5 else
+        "A random walk practically never completes it.",
+        f"The shortest way takes {task.shortest_solution} steps.",
+        f"Names are not unique: {names} can be exchanged." if alike else "Names are unique: each can be learned.",
+    )  # fmt: skip
