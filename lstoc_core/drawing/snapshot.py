@@ -14,8 +14,7 @@ PALE, CHOSEN = "#eceae6", "#bfc4ca"
 def snapshot(play: Playground) -> Figure:
     """Tools and board on the left; formula, machine, what is known before running, and the buttons on the right."""
     columns, rows = play.width.value, play.height.value
-    fig = plt.figure(figsize=(8.6, 4.4), layout="none")
-    board = fig.add_axes((0.01, 0.02, 0.46, 0.96))
+    fig, (board, side) = plt.subplots(1, 2, figsize=(8.6, 4.4))
     board.set(xlim=(-0.6, columns - 0.4), ylim=(rows - 0.4, -1.9), aspect="equal")
     for (x, y), cell in play.cells.items():
         _box(board, x, y, cell.description, cell.style.button_color, cell.style.text_color)
@@ -23,20 +22,19 @@ def snapshot(play: Playground) -> Figure:
     for place, (text, value) in enumerate(play.tool.options):
         x, colour = (place + 0.5) * wide - 0.5, CHOSEN if value == play.tool.value else PALE
         _box(board, x, -1.25, text, colour, INK, width=0.92 * wide)
-    machine = fig.add_axes((0.5, 0.42, 0.48, 0.38))
+    machine = side.inset_axes((0, 0.42, 1, 0.4))
     if play.task is not None:
         play.task.fsm().draw(machine)
-    text = fig.add_axes((0.5, 0.02, 0.48, 0.96))
-    text.set(xlim=(0, 10), ylim=(10, 0))
-    text.text(0, 0.75, "formula", color=MUTED, va="center", fontsize=10)
-    _box(text, 6, 0.75, play.formula.value, "white", INK, width=7.6, height=0.9, edge="#c5cbd3", size=12)
+    side.set(xlim=(0, 10), ylim=(10, 0))
+    side.text(0, 0.75, "formula", color=MUTED, va="center", fontsize=10)
+    _box(side, 6, 0.75, play.formula.value, "white", INK, width=7.6, height=0.9, edge="#c5cbd3", size=12)
     for line, fact in enumerate(play.facts):
-        text.text(0, 6.3 + 0.6 * line, fact, va="center", fontsize=9.5)
+        side.text(0, 6.3 + 0.6 * line, fact, va="center", fontsize=9.5)
     for place, button in enumerate((play.run_button, play.pause_button, play.step_button, play.stop_button)):
         runs = button is play.run_button
         ink = "white" if runs else MUTED if button.disabled else INK
-        _box(text, 1.1 + 2.5 * place, 9.3, button.description, GREEN if runs else PALE, ink, width=2.2, size=10)
-    for ax in (board, text):
+        _box(side, 1.1 + 2.5 * place, 9.3, button.description, GREEN if runs else PALE, ink, width=2.2, size=10)
+    for ax in (board, machine, side):
         ax.axis("off")
     return fig
 
