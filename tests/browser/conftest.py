@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from lstoc_core import paths
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-WITHIN = 120_000
+WITHIN = 200_000
 """Milliseconds that a page may take: machines that run tests are busy."""
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # else cells that are out of sight are not in the page
@@ -37,6 +38,11 @@ NEEDED = {
 
 These run with little data. Imports come first, then parameters.
 """
+
+
+def pytest_configure():
+    """Who ends the tests by a signal ends the servers, too: fixtures are left as by Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
