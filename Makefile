@@ -54,7 +54,7 @@ test-unit: $(READY)
 test-notebooks: $(READY)
 	LSTOC_FIGURES=$(FIGURES_OF_TESTS) $(BIN)/pytest -n 2 --dist loadscope --nbval --nbval-sanitize-with nbval.cfg notebooks
 
-test-browser: $(READY) ## Live view and playground in a real Chromium; skipped with a reason where none is installed
+test-browser: $(READY) ## Live view, playground, panels and site in a real Chromium; skipped with a reason where there is none
 	$(BIN)/pytest -rs tests/browser
 
 discover: $(READY) ## Find the hidden subgoals of a task: TASK=office-2, ARGS="--gif film.gif"

@@ -2,11 +2,13 @@
 
 import time
 
+import matplotlib.pyplot as plt
 import pytest
 from test_loop import tiny
 
 import lstoc_core as lstoc
 from lstoc_core.drawing.playground import OWN, Playground
+from lstoc_core.drawing.snapshot import snapshot
 from lstoc_core.trajectories import random_walks
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.chance import random_walk_chance
@@ -119,6 +121,28 @@ def test_step_pause_run_and_stop(play):
     found = ended(play)
     assert (found.interrupted, found.num_trajectories) == (True, 2)
     assert "stopped after 2 episodes" in play.view.value
+
+
+def test_a_stopped_run_shows_its_last_episode(play):
+    small(play, "(a;b)|c")
+    play.step_button.click()
+    play.stop_button.click()
+    found = ended(play)
+    assert len(play._shown[2].labels) == found.num_trajectories
+    assert f"episode {found.num_trajectories}<" in play.view.value
+
+
+def test_the_picture_shows_what_is_built(play):
+    small(play)
+    place(play, "wall", (1, 1))
+    fig = snapshot(play)
+    shown = {(text.get_text(), text.get_position()) for ax in fig.axes for text in ax.texts}
+    assert {(letter, cell) for letter, cell in play.letters.items()} <= shown
+    assert ("■", (1, 1)) in shown
+    assert {"a;b", "Names are unique: each can be learned.", "Run"} <= {text for text, _ in shown}
+    play.formula.value = "a;"
+    assert "a;" in {text.get_text() for ax in snapshot(play).axes for text in ax.texts}, "also what cannot be made"
+    plt.close("all")
 
 
 def test_the_truth_is_hidden_until_it_is_revealed(play):

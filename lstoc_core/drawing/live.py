@@ -38,6 +38,15 @@ def attended() -> bool:
     return is_live() or bool(os.environ.get("VOILA_KERNEL_ID"))
 
 
+def heard_while_busy(button: Any) -> None:
+    """Let a button act while a cell runs, where front end and kernel have subshells (JupyterLab 4.4, ipykernel 7).
+
+    The front end sends clicks to a subshell, a thread of its own. ipykernel 7.4 would turn them back to the shell that
+    made the button, and that one is busy until the cell ends: here, the front end's choice holds.
+    """
+    button.comm._reply_subshell_for = lambda data, chosen: chosen
+
+
 class LiveView:
     """The panes of a run, drawn while it goes on.
 
@@ -60,9 +69,12 @@ class LiveView:
         self._ground = ipywidgets.HTML(framed(self.stage, ground(self.stage)), layout=ipywidgets.Layout(**same))
         self._change = ipywidgets.HTML(layout=ipywidgets.Layout(**{**same, "margin": f"-{high} 0 0 0"}))
         self.button = ipywidgets.Button(
-            description="Stop", icon="stop", tooltip="End the run after this update; the result so far is returned"
+            description="Stop",
+            icon="stop",
+            tooltip="End the run after this update; the result so far is returned. So does interrupting the kernel.",
         )
         self.button.on_click(self._on_stop)
+        heard_while_busy(self.button)
         white = ipywidgets.Layout(width="820px", overflow="hidden")
         self.widget = ipywidgets.VBox([self._ground, self._change, self.button], layout=white)
         self.widget.add_class("lstoc-live")

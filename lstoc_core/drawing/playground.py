@@ -14,7 +14,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from lstoc_core.drawing.live import PERIOD
+from lstoc_core.drawing.live import PERIOD, heard_while_busy
 from lstoc_core.drawing.panes import AMBER, Panes, framed, ground
 from lstoc_core.drawing.scene import Scene, Stage
 from lstoc_core.drawing.theme import GREEN, INK, RED
@@ -52,12 +52,15 @@ class Playground:
         self.start: Cell = (0, 0)
         self.task: Task | None = None
         """The task as built; None if it cannot be made as it stands."""
+        self.facts: tuple[str, ...] = ()
+        """What can be said of it before it is run."""
         self.discovery: Discovery | None = None
         """The result of the last run."""
         self.thread: threading.Thread | None = None
         self._ended = True
         """Whether no run is under way."""
         self._go, self._once, self._stop = threading.Event(), threading.Event(), threading.Event()
+        self._state: RunState | None = None
         self._shown: tuple[Stage, Panes, Scene, str, str] | None = None
         self._drawn_at = 0.0
         self._quiet = False
@@ -78,16 +81,21 @@ class Playground:
         self.tool = widgets.ToggleButtons(options=tools, tooltips=tips, value="a", style={"button_width": "42px"})
         self.formula = widgets.Text(description="formula", continuous_update=True, layout=wide)
         self.machine, self.told = widgets.HTML(), widgets.HTML()
-        self.code = widgets.Textarea(disabled=True, layout={"width": "820px", "height": "64px"})
+        self.code = widgets.Textarea(disabled=True, layout={"width": "820px", "height": "52px", "margin": "8px 2px"})
         self.board = widgets.GridBox()
         self.cells: dict[Cell, widgets.Button] = {}
-        self.seed = widgets.BoundedIntText(0, min=0, max=10**6, description="seed", layout={"width": "170px"})
-        self.explorer = widgets.Dropdown(options=EXPLORERS, description="explorer", layout={"width": "190px"})
-        self.reveal = widgets.Checkbox(False, description="reveal the truth", indent=False)
-        self.run_button = widgets.Button(description="Run", icon="play", button_style="success")
-        self.pause_button = widgets.Button(description="Pause", icon="pause", disabled=True)
-        self.step_button = widgets.Button(description="Step", icon="step-forward")
-        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True)
+        self.seed = widgets.BoundedIntText(
+            0, min=0, max=10**6, description="seed", layout={"width": "120px"}, style={"description_width": "40px"}
+        )
+        self.explorer = widgets.Dropdown(
+            options=EXPLORERS, description="explorer", layout={"width": "160px"}, style={"description_width": "64px"}
+        )
+        self.reveal = widgets.Checkbox(False, description="reveal the truth", indent=False, layout={"width": "150px"})
+        narrow = widgets.Layout(width="90px")
+        self.run_button = widgets.Button(description="Run", icon="play", button_style="success", layout=narrow)
+        self.pause_button = widgets.Button(description="Pause", icon="pause", disabled=True, layout=narrow)
+        self.step_button = widgets.Button(description="Step", icon="step-forward", layout=narrow)
+        self.stop_button = widgets.Button(description="Stop", icon="stop", disabled=True, layout=narrow)
         self.view = widgets.HTML(layout={"width": "820px"})
 
         self.named.observe(self._on_named, "value")
@@ -105,6 +113,8 @@ class Playground:
         left = widgets.VBox([self.named, self.tool, self.board], layout={"width": "430px"})
         right = widgets.VBox([self.formula, sizes, self.horizon, self.wrap, self.machine, self.told])
         buttons = [self.run_button, self.pause_button, self.step_button, self.stop_button]
+        for button in buttons:
+            heard_while_busy(button)  # a cell may `wait`
         controls = widgets.HBox([*buttons, self.seed, self.explorer, self.reveal])
         self.widget = widgets.VBox([widgets.HBox([left, right]), self.code, controls, self.view])
         self.widget.add_class("lstoc-playground")
@@ -206,7 +216,7 @@ class Playground:
     def _refresh(self) -> None:
         """Make the task, and say what is to be known before running it: errors, machine, chance, names, code."""
         arguments = self._arguments()
-        self.task, self.code.value = None, ""
+        self.task, self.facts, self.code.value = None, (), ""
         try:
             formula = parse(arguments["formula"])
             self.machine.value = formula.fsm()._repr_html_() or ""
@@ -217,22 +227,10 @@ class Playground:
                 self.machine.value = ""
             self.told.value = f'<div style="color:{RED};font-family:monospace;line-height:1.3">{text}</div>'
         else:
-            self.told.value = f'<div style="line-height:1.4">{"<br>".join(map(escape, self._facts(self.task)))}</div>'
+            self.facts = _facts(self.task)
+            self.told.value = f'<div style="line-height:1.4">{"<br>".join(map(escape, self.facts))}</div>'
             self.code.value = f"lstoc.make_task({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
         self._enable()
-
-    @staticmethod
-    def _facts(task: Task) -> list[str]:
-        """What can be said of a task before it is run."""
-        chance = random_walk_chance(compile_world(task))
-        alike = task.fsm().interchangeable()
-        names = "; ".join(" and ".join(group) for group in alike)
-        return [
-            f"A random walk completes it with probability {chance:.2%}." if chance >= 5e-5 else
-            "A random walk practically never completes it.",
-            f"The shortest way takes {task.shortest_solution} steps.",
-            f"Names are not unique: {names} can be exchanged." if alike else "Names are unique: each can be learned.",
-        ]  # fmt: skip
 
     # --- running ---
 
@@ -290,14 +288,16 @@ class Playground:
             self._once.clear()
             self._enable()
         self.discovery = found
-        if self._shown is not None:
+        if self._shown is not None and self._state is not None:
             counts = f"after {found.num_trajectories} episodes, {found.num_positives} of them done"
             head, colour = (f"proved {counts}", GREEN) if found.proved else (f"stopped {counts}", AMBER)
-            self._shown = (*self._shown[:3], head, colour)
+            stage, panes = self._shown[:2]
+            self._shown = (stage, panes, stage.scene(self._state, self._state.answers), head, colour)
             self._draw()
 
     def _on_state(self, state: RunState) -> bool | None:
         """Draw the state, then wait if the run is paused. False ends the run."""
+        self._state = state
         fresh = self._shown is None or self._shown[0].env is not state.setting.env
         stage = Stage(state.setting) if fresh or self._shown is None else self._shown[0]
         panes = Panes(stage) if fresh or self._shown is None else self._shown[1]
@@ -331,3 +331,16 @@ class Playground:
 def _playable() -> list[str]:
     """Names of the tasks that can be built here."""
     return [name for name, task in TASKS.items() if task.domain == DOMAIN]
+
+
+def _facts(task: Task) -> tuple[str, ...]:
+    """What can be said of a task before it is run."""
+    chance = random_walk_chance(compile_world(task))
+    alike = task.fsm().interchangeable()
+    names = "; ".join(" and ".join(group) for group in alike)
+    return (
+        f"A random walk completes it with probability {chance:.2%}." if chance >= 5e-5 else
+        "A random walk practically never completes it.",
+        f"The shortest way takes {task.shortest_solution} steps.",
+        f"Names are not unique: {names} can be exchanged." if alike else "Names are unique: each can be learned.",
+    )  # fmt: skip
