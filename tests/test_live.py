@@ -1,11 +1,15 @@
 """The live view: what it shows, how often, at which cost, and that it never changes the run."""
 
+import math
+import os
 import re
 import sys
+import time
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from jupyter_client.manager import start_new_kernel
 from test_loop import Corridor, tiny
 
 import lstoc_core as lstoc
@@ -146,3 +150,38 @@ def test_without_widgets_the_remedy_is_named(monkeypatch):
     monkeypatch.delattr("lstoc_core.drawing.live")
     with pytest.raises(ModuleNotFoundError, match=r"watch=True needs .*lstoc-core\[notebooks\]"):
         watched()
+
+
+WATCHED = """
+import lstoc_core as lstoc
+d = lstoc.discover("letter-1", seed=0, watch=True, confirm=1_000_000, max_steps=100_000_000)
+print("interrupted", d.interrupted)
+"""
+"""A run whose answer a million episodes are to confirm."""
+
+
+def test_a_click_is_heard_while_the_cell_runs():
+    """In a real kernel: the click comes by a subshell, as JupyterLab sends it, while the main shell is busy."""
+    manager, client = start_new_kernel(env={**os.environ, "JPY_SESSION_NAME": "a notebook", "OMP_NUM_THREADS": "1"})
+    try:
+        client.control_channel.send(client.session.msg("create_subshell_request", {}))
+        subshell = client.get_control_msg(timeout=60)["content"]["subshell_id"]
+        run, clicked, button = client.execute(WATCHED), math.inf, None
+        while (message := client.get_iopub_msg(timeout=120))["content"].get("name") != "stdout":
+            content = message["content"]
+            assert message["msg_type"] != "error", content["traceback"]
+            assert (message["parent_header"].get("msg_id"), content.get("execution_state")) != (run, "idle")
+            state = content.get("data", {}).get("state", {})
+            if message["msg_type"] == "comm_open" and state.get("description") == "Stop":
+                button = content["comm_id"]
+            assert time.monotonic() < clicked + 60, "the click was not heard"
+            if "episodes done" in str(state.get("value")) and clicked == math.inf:
+                click = {"comm_id": button, "data": {"method": "custom", "content": {"event": "click"}}}
+                sent = client.session.msg("comm_msg", click)
+                sent["header"]["subshell_id"] = subshell
+                client.shell_channel.send(sent)
+                clicked = time.monotonic()
+        assert message["content"]["text"] == "interrupted True\n"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
