@@ -49,52 +49,53 @@ def test_help_needs_nothing_heavy():
     assert result.stdout.rstrip().endswith("set()")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["discover", "leter-1"], "letter-1"),
-        (["label", "0 1", "--formula", "a;;b"], "a;;b\n    ^"),
-        (["label", "0 x", "--formula", "a;b"], "like '0 1 3'"),
-        (["label", "--formula", "a;b"], "at least one sequence"),
-        (["label", " ", "--formula", "a;b"], "at least one sequence"),
-        (["bench", "env"], "did you mean envs"),
-        (["run", "acuracy"], "accuracy"),
-        (["run", "ablation", "--tasks", "letter-9"], "unknown task 'letter-9'"),
-        (["run", "ablation", "--methods", "no-rerm"], "no-rearm"),
-        (["reproduce", "--only", "no-such-figure"], "unknown notebook or figure 'no-such-figure'"),
-        (["reproduce", "--profile", "fast"], "fast"),
-        (["no-such-command"], "no-such-command"),
-        (["discover"], "required"),
-        (["run", "efficiency", "--seeds", "-1"], "seed -1 is negative"),
-        (["run", "efficiency", "--seeds", "3", "3"], "seed 3 is given more than once"),
-        (["run", "efficiency", "--tasks", "letter-1", "letter-1"], "task letter-1 is given more than once"),
-        (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
-        (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
-        (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
-        (["run", "readings", "--tasks", "robot"], "'robot' has no budget here"),
-        (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
-        (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
-        (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),
-        (["run", "efficiency", "--scheduler", "http://localhost:80"], "is no address"),
-        (["run", "efficiency", "--scheduler", "tcp://"], "is no address"),
-        (["reproduce", "--workers", "0"], "LSTOC_WORKERS is '0'"),
-        (["reproduce", "--scheduler", "nonsense"], "is no address"),
-        (["reproduce", "-p", "profile", "paper"], "'profile' is given by --profile"),
-        (["reproduce", "-p", "seed", "1", "-p", "seed", "2"], "'seed' is given more than once"),
-        (["discover", "letter-1", "--seed", "-1"], "seed is -1"),
-        (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
-        (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
-        (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
-        (["discover", "letter-1", "--gif", "film.mov"], "--gif film.mov: give a file name that ends with .gif"),
-        (["discover", "letter-1", "--png", "/"], "--png / is a directory: name a file in it, like /tree.png"),
-        (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
-        (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
-        (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
-        (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
-        (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
-        (["tasks", "--seed", "-1"], "a seed from 0 on"),
-    ],
-)
+MISTAKES = [
+    (["discover", "leter-1"], "letter-1"),
+    (["label", "0 1", "--formula", "a;;b"], "a;;b\n    ^"),
+    (["label", "0 x", "--formula", "a;b"], "like '0 1 3'"),
+    (["label", "--formula", "a;b"], "at least one sequence"),
+    (["label", " ", "--formula", "a;b"], "at least one sequence"),
+    (["bench", "env"], "did you mean envs"),
+    (["run", "acuracy"], "accuracy"),
+    (["run", "ablation", "--tasks", "letter-9"], "unknown task 'letter-9'"),
+    (["run", "ablation", "--methods", "no-rerm"], "no-rearm"),
+    (["reproduce", "--only", "no-such-figure"], "unknown notebook or figure 'no-such-figure'"),
+    (["reproduce", "--profile", "fast"], "fast"),
+    (["no-such-command"], "no-such-command"),
+    (["discover"], "required"),
+    (["run", "efficiency", "--seeds", "-1"], "seed -1 is negative"),
+    (["run", "efficiency", "--seeds", "3", "3"], "seed 3 is given more than once"),
+    (["run", "efficiency", "--tasks", "letter-1", "letter-1"], "task letter-1 is given more than once"),
+    (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
+    (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
+    (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
+    (["run", "readings", "--tasks", "robot"], "'robot' has no budget here"),
+    (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
+    (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
+    (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),
+    (["run", "efficiency", "--scheduler", "http://localhost:80"], "is no address"),
+    (["run", "efficiency", "--scheduler", "tcp://"], "is no address"),
+    (["reproduce", "--workers", "0"], "LSTOC_WORKERS is '0'"),
+    (["reproduce", "--scheduler", "nonsense"], "is no address"),
+    (["reproduce", "-p", "profile", "paper"], "'profile' is given by --profile"),
+    (["reproduce", "-p", "seed", "1", "-p", "seed", "2"], "'seed' is given more than once"),
+    (["discover", "letter-1", "--seed", "-1"], "seed is -1"),
+    (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
+    (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
+    (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
+    (["discover", "letter-1", "--gif", "film.mov"], "--gif film.mov: give a file name that ends with .gif"),
+    (["discover", "letter-1", "--png", "/"], "--png / is a directory: name a file in it, like /tree.png"),
+    (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
+    (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
+    (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
+    (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
+    (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
+    (["tasks", "--seed", "-1"], "a seed from 0 on"),
+]
+"""Arguments that make no sense, and what the message must say."""
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 @pytest.mark.usefixtures("places", "environment")
 def test_a_mistake_is_named_and_ends_with_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments)
@@ -103,17 +104,18 @@ def test_a_mistake_is_named_and_ends_with_2(capsys, arguments, message):
     assert "Traceback" not in out + err
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "command", "message"),
-    [
-        ("LSTOC_WORKERS", "abc", ["run", "efficiency"], "LSTOC_WORKERS is 'abc': give a whole number"),
-        ("LSTOC_WORKERS", "-1", ["run", "efficiency"], "LSTOC_WORKERS is '-1'"),
-        ("LSTOC_WORKERS", "abc", ["reproduce"], "LSTOC_WORKERS is 'abc'"),
-        ("LSTOC_SCHEDULER", "xyz", ["run", "efficiency"], "scheduler 'xyz' is no address"),
-        ("LSTOC_SCHEDULER", "xyz", ["reproduce"], "scheduler 'xyz' is no address"),
-        ("LSTOC_FIGURES", "/dev/null", ["reproduce", "-P", "saved", "--only", "2"], "LSTOC_FIGURES /dev/null cannot"),
-    ],
-)
+VARIABLES = [
+    ("LSTOC_WORKERS", "abc", ["run", "efficiency"], "LSTOC_WORKERS is 'abc': give a whole number"),
+    ("LSTOC_WORKERS", "-1", ["run", "efficiency"], "LSTOC_WORKERS is '-1'"),
+    ("LSTOC_WORKERS", "abc", ["reproduce"], "LSTOC_WORKERS is 'abc'"),
+    ("LSTOC_SCHEDULER", "xyz", ["run", "efficiency"], "scheduler 'xyz' is no address"),
+    ("LSTOC_SCHEDULER", "xyz", ["reproduce"], "scheduler 'xyz' is no address"),
+    ("LSTOC_FIGURES", "/dev/null", ["reproduce", "-P", "saved", "--only", "2"], "LSTOC_FIGURES /dev/null cannot"),
+]
+"""Environment variables that make no sense, a command that reads them, and what the message must say."""
+
+
+@pytest.mark.parametrize(("name", "value", "command", "message"), VARIABLES)
 @pytest.mark.usefixtures("places", "environment")
 def test_a_mistake_in_an_environment_variable_is_named(capsys, monkeypatch, name, value, command, message):
     monkeypatch.setenv(name, value)
