@@ -140,12 +140,14 @@ def kills_of_run(count: int) -> Outcomes:
         def start(build: str, pause: float) -> subprocess.Popen[bytes]:
             return subprocess.Popen([*study, f"{place}/{build}", str(pause), f"{place}/n"], stderr=subprocess.DEVNULL)
 
-        start("whole", 0).wait()
+        begin = time.monotonic()
+        assert start("whole", 0.2).wait() == 0
+        takes = time.monotonic() - begin
         for number in range(count):
             build = str(number)
             process = start(build, 0.2)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.5 + 3.5 * number / count)
+                process.wait(takes * (number + 1) / (count + 1))
             process.kill()
             process.wait()
             time.sleep(0.7)  # orphaned workers end by themselves
@@ -424,7 +426,7 @@ FAULTS: dict[str, tuple[Callable[[int], Outcomes], int, int]] = {
     "a study of several processes killed": (kills_of_run, 8, 0),
     "a reproduction killed": (kills_of_reproduce, 7, 0),
     "a run killed at a line of what stores it": (kills_while_storing, 99, 4),
-    "a run killed at a line of what writes its checkpoint": (kills_while_saving, 99, 4),
+    "a run killed at a line of what writes its checkpoint": (kills_while_saving, 99, 2),
     "files of a run damaged": (damaged_runs, 99, 3),
     "files of a checkpoint damaged": (damaged_checkpoints, 60, 6),
     "two processes on the same runs": (two_processes, 8, 0),
@@ -434,7 +436,7 @@ FAULTS: dict[str, tuple[Callable[[int], Outcomes], int, int]] = {
     "mistakes on the command line": (mistakes, 99, 6),
     "formulas and worlds that are too large": (large_work, 99, 3),
     "formulas of random text, files with random bytes": (fuzzed, 2_000, 60),
-    "proofs against trying out all answers": (proofs, 6_600, 30),
+    "proofs against trying out all answers": (proofs, 2_000, 30),
 }
 """What is tried, at most how often, and how often in the small size."""
 

@@ -29,8 +29,9 @@ def tallies(*, small: bool = False) -> pd.DataFrame:
     """Try all faults: one row for each kind, with how often it was tried and what became of it."""
     rows = []
     for name, (attempts, count, few) in FAULTS.items():
+        tries = few if small else count
         with quietly():
-            outcomes = Counter(attempts(few if small else count))
+            outcomes = Counter(attempts(tries) if tries else ())
         rows.append({"fault": name, "tried": outcomes.total(), **{each: outcomes[each] for each in OUTCOMES}})
         print(*rows[-1].values(), sep="  ", flush=True)
     return pd.DataFrame(rows)

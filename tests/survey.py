@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import pandas as pd
 import torch
-from violations import VIOLATIONS, WorldEnv, predicts, violated
+from violations import NAMED, VIOLATIONS, WorldEnv, predicts, violated
 
 import lstoc_core as lstoc
 from lstoc_core import paths
@@ -21,18 +21,6 @@ STEPS = 8_000
 """Budget of each run in environment steps."""
 FURTHER = 200
 """Episodes that a wrong answer must survive to count as one that still stands."""
-NAMED = {
-    "a name at two places": {"a name at two places"},
-    "a key state that looks like another cell": {"aliasing"},
-    "two keys that look alike": {"aliasing"},
-    "a wrong FSM": {"FSM"},
-    "one in five successes labelled failure": {"noise"},
-    "a hidden condition in one of ten episodes": {"noise"},
-    "a start that counts": {"a start that counts"},
-    "1 % flipped labels": {"noise"},
-    "success reported one step late": {"episodes that run past success"},
-}
-"""What is violated, and the suspects that name it."""
 FILE = paths.DATA / "violations.csv"
 
 
@@ -75,7 +63,7 @@ def judge(kind: str, seed: int) -> Verdict:
         later = found(CONFIRM + FURTHER, 2 * STEPS)  # the same run, and more episodes
         stands = later.finished and not right(later)
     suspects = [part.split(":")[0] for part in str(first.missing).partition("suspects: ")[2].split("; ")]
-    known = {name for names in NAMED.values() for name in names}
+    known = set(NAMED.values())
     return Verdict(
         kind, seed, first.finished, good, stands, first.withdrawn, "; ".join(name for name in suspects if name in known)
     )
@@ -111,7 +99,7 @@ def row(verdicts: pd.DataFrame) -> list[str]:
     kind = verdicts.kind.iloc[0]
     wrong = verdicts.finished & ~verdicts.right
     ended = verdicts[verdicts.suspects != ""].suspects.str.split("; ")
-    named = [bool(NAMED.get(kind, set()) & set(names)) for names in ended]
+    named = [NAMED.get(kind) in names for names in ended]
     first = Counter(names[0] for names in ended)
     cells = (
         kind,

@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, exit codes, messages without a traceback."""
 
+import errno
 import json
 import signal
 import socket
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from lstoc_core import cli, paths, reproduce
-from lstoc_core.study import executors
+from lstoc_core.study import cache, executors
 
 COMMANDS = ["reproduce", "run", "status", "claims", "discover", "label", "bench", "tasks"]
 
@@ -89,6 +90,10 @@ MISTAKES = [
     (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
     (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
     (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
+    (["label", "0 1", "--formula", "&".join(f"s{i}" for i in range(24))], "its FSM needs more than 16,000 states"),
+    (["discover", "letter-1", "--save", "/proc/result.json"], "--save, /proc cannot be written to"),
+    (["discover", "letter-1", "--gif", "/sys/film.gif"], "--gif, /sys cannot be written to"),
+    (["discover", "letter-1", "--checkpoint", "/sys/run"], "checkpoint /sys/run cannot be a directory that is written"),
     (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
     (["tasks", "--seed", "-1"], "a seed from 0 on"),
 ]
@@ -153,9 +158,21 @@ def test_a_full_disk_is_named_after_the_result_was_shown(capsys):
     assert "No space left on device" in err
 
 
-def test_runs_that_all_fail_end_with_1_and_their_names(capsys, monkeypatch):
-    from lstoc_core.study import cache
+@pytest.mark.usefixtures("places", "environment")
+def test_a_disk_that_is_full_when_a_run_is_stored_is_named_and_leaves_nothing_half(capsys, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
+    monkeypatch.setattr(cache, "execute_run", lambda spec, **_: cache.Outcome(spec, b"data", 1))
+    monkeypatch.setattr(cache.os, "fsync", full)
+    one = ["--tasks", "letter-1", "--seeds", "0", "--methods", "ppo"]
+    code, out, err = run(capsys, "run", "efficiency", "-P", "smoke", *one)
+    assert (code, "Traceback" in out + err) == (1, False)
+    assert "No space left on device" in err
+    assert not list(paths.BUILD.rglob("*.parquet"))
+
+
+def test_runs_that_all_fail_end_with_1_and_their_names(capsys, monkeypatch):
     def fail(*_, **__):
         raise cache.RunsFailed({"a-run": "the reason"}, 1)
 
