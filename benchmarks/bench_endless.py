@@ -1,6 +1,6 @@
 """A run that cannot finish: does its memory grow, and how long does a look of discovery take at most?
 
-    python benchmarks/bench_endless.py [--quick] [--check] [--save endless.csv]
+    python benchmarks/bench_endless.py [--quick] [--steps 2000000] [--check] [--save endless.csv]
 
 The world is a corridor whose ends must be visited in order; the FSM has a second branch that the world lacks, so that
 no answer is ever complete. A row for each hundredth of the steps: memory of the process in MB, and the CPU time of the
@@ -83,10 +83,11 @@ def endless(steps: int) -> pd.DataFrame:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a hundredth of the steps")
+    parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--check", action="store_true", help="fail if a look is long or memory grows")
     parser.add_argument("--save", type=Path, help="write the table to this CSV file")
     given = parser.parse_args()
-    table = endless(STEPS // 100 if given.quick else STEPS)
+    table = endless(given.steps // 100 if given.quick else given.steps)
     half = table[table.steps <= table.steps.max() / 2].memory.iloc[-1]
     end, look = table.memory.iloc[-1], table.longest_look.max()
     print(table.iloc[[0, len(table) // 4, len(table) // 2, -1]].to_string(index=False))

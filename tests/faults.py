@@ -25,16 +25,20 @@ FILE, ENDLESS = paths.DATA / "faults.csv", paths.DATA / "endless.csv"
 OUTCOMES = ("survived", "lost", "wrong")
 
 
-def tallies(*, small: bool = False) -> pd.DataFrame:
-    """Try all faults: one row for each kind, with how often it was tried and what became of it."""
-    rows = []
-    for name, (attempts, count, few) in FAULTS.items():
-        tries = few if small else count
-        with quietly():
-            outcomes = Counter(attempts(tries) if tries else ())
-        rows.append({"fault": name, "tried": outcomes.total(), **{each: outcomes[each] for each in OUTCOMES}})
-        print(*rows[-1].values(), sep="  ", flush=True)
-    return pd.DataFrame(rows)
+def tallied(name: str, *, small: bool = False) -> dict[str, object]:
+    """Try one kind of fault: how often it was tried, and what became of it."""
+    attempts, count, few = FAULTS[name]
+    tries = few if small else count
+    with quietly():
+        outcomes = Counter(attempts(tries) if tries else ())
+    return {"fault": name, "tried": outcomes.total(), **{each: outcomes[each] for each in OUTCOMES}}
+
+
+def keep(row: dict[str, object]) -> None:
+    """Put a row in its place in the file, so that kinds can be tried one by one."""
+    rows = {str(old["fault"]): old for old in pd.read_csv(FILE).to_dict("records")} if FILE.exists() else {}
+    rows[str(row["fault"])] = row
+    pd.DataFrame([rows[name] for name in FAULTS if name in rows]).to_csv(FILE, index=False)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
@@ -84,6 +88,11 @@ listed first are in the last column. *Undecided*: the budget was used up, and th
 
 {violations}
 
+What stays undecided, violated or not, are mostly worlds in which a second way leads through the place where episodes
+end: the planner closes no gap of its map there before it has an answer to test. A cell that looks like a key state is
+often told as noise: a run ends with the first contradiction, after about as many episodes as it took to answer, and so
+few do not show two places behind one observation.
+
 ## A run that cannot finish
 
 `lstoc bench endless`: its FSM has a branch that the world lacks. In {steps:,} steps ({episodes:,} episodes) the
@@ -95,19 +104,19 @@ longest look of discovery took {look:.2f} s of CPU time. The process had {half:.
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", nargs="?", choices=["faults", "violations", "page"], default="faults")
-    parser.add_argument("--small", action="store_true", help="a few of each fault; nothing is written")
+    parser.add_argument("--only", nargs="+", default=list(FAULTS), choices=FAULTS, metavar="FAULT")
+    parser.add_argument("--worlds", type=int, default=survey.WORLDS, help="of each kind; a multiple of 20")
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), str(paths.ROOT)])  # for worker processes
     failed = False
-    if given.what == "faults":
-        found = tallies(small=given.small)
-        failed = bool(found[["lost", "wrong"]].to_numpy().any())
-        if not given.small:
-            found.to_csv(FILE, index=False)
-    elif given.what == "violations":
-        survey.survey().to_csv(survey.FILE, index=False)
-    if not given.small:
-        PAGE.write_text(page())
+    for name in given.only if given.what == "faults" else ():
+        row = tallied(name)
+        print(*row.values(), sep="  ", flush=True)
+        keep(row)
+        failed |= row["tried"] != row["survived"]
+    if given.what == "violations":
+        survey.survey(given.worlds).to_csv(survey.FILE, index=False)
+    PAGE.write_text(page())
     return int(failed)
 
 
