@@ -17,7 +17,7 @@ export MKL_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help reproduce test test-unit test-notebooks lab bench site notebooks lint clean test-browser playground discover
+.PHONY: help reproduce faults test test-unit test-notebooks lab bench site notebooks lint clean test-browser playground discover
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -65,6 +65,9 @@ lab: $(READY) ## Open the notebooks in JupyterLab
 
 playground: $(READY) ## Serve the playground as a page of its own, by Voilà
 	$(BIN)/voila notebooks/12_playground.ipynb
+
+faults: $(READY) ## Try faults on purpose and write docs/faults.md; ARGS="violations": the proof's assumptions, half an hour
+	$(BIN)/python tests/faults.py $(ARGS)
 
 bench: $(BENCH) ## Run the benchmarks, other libraries beside ours: ARGS="envs --quick"
 	$(BIN)/python -m lstoc_core bench $(ARGS)

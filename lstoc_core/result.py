@@ -111,7 +111,7 @@ class Discovery:
     exploration: str
     """Which explorer was used, and why."""
     history: list[Record]
-    """One record per update."""
+    """One record per update; in very long runs, of several updates each."""
     trajectories: TrajectoryStore
     """All finished episodes, the solve phase included."""
     observations: NDArray[Any]

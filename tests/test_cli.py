@@ -1,5 +1,6 @@
 """The command line as a user meets it: help, exit codes, messages without a traceback."""
 
+import errno
 import json
 import signal
 import socket
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from lstoc_core import cli, paths, reproduce
-from lstoc_core.study import executors
+from lstoc_core.study import cache, executors
 
 COMMANDS = ["reproduce", "run", "status", "claims", "discover", "label", "bench", "tasks"]
 
@@ -49,52 +50,57 @@ def test_help_needs_nothing_heavy():
     assert result.stdout.rstrip().endswith("set()")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["discover", "leter-1"], "letter-1"),
-        (["label", "0 1", "--formula", "a;;b"], "a;;b\n    ^"),
-        (["label", "0 x", "--formula", "a;b"], "like '0 1 3'"),
-        (["label", "--formula", "a;b"], "at least one sequence"),
-        (["label", " ", "--formula", "a;b"], "at least one sequence"),
-        (["bench", "env"], "did you mean envs"),
-        (["run", "acuracy"], "accuracy"),
-        (["run", "ablation", "--tasks", "letter-9"], "unknown task 'letter-9'"),
-        (["run", "ablation", "--methods", "no-rerm"], "no-rearm"),
-        (["reproduce", "--only", "no-such-figure"], "unknown notebook or figure 'no-such-figure'"),
-        (["reproduce", "--profile", "fast"], "fast"),
-        (["no-such-command"], "no-such-command"),
-        (["discover"], "required"),
-        (["run", "efficiency", "--seeds", "-1"], "seed -1 is negative"),
-        (["run", "efficiency", "--seeds", "3", "3"], "seed 3 is given more than once"),
-        (["run", "efficiency", "--tasks", "letter-1", "letter-1"], "task letter-1 is given more than once"),
-        (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
-        (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
-        (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
-        (["run", "readings", "--tasks", "robot"], "'robot' has no budget here"),
-        (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
-        (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
-        (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),
-        (["run", "efficiency", "--scheduler", "http://localhost:80"], "is no address"),
-        (["run", "efficiency", "--scheduler", "tcp://"], "is no address"),
-        (["reproduce", "--workers", "0"], "LSTOC_WORKERS is '0'"),
-        (["reproduce", "--scheduler", "nonsense"], "is no address"),
-        (["reproduce", "-p", "profile", "paper"], "'profile' is given by --profile"),
-        (["reproduce", "-p", "seed", "1", "-p", "seed", "2"], "'seed' is given more than once"),
-        (["discover", "letter-1", "--seed", "-1"], "seed is -1"),
-        (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
-        (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
-        (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
-        (["discover", "letter-1", "--gif", "film.mov"], "--gif film.mov: give a file name that ends with .gif"),
-        (["discover", "letter-1", "--png", "/"], "--png / is a directory: name a file in it, like /tree.png"),
-        (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
-        (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
-        (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
-        (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
-        (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
-        (["tasks", "--seed", "-1"], "a seed from 0 on"),
-    ],
-)
+MISTAKES = [
+    (["discover", "leter-1"], "letter-1"),
+    (["label", "0 1", "--formula", "a;;b"], "a;;b\n    ^"),
+    (["label", "0 x", "--formula", "a;b"], "like '0 1 3'"),
+    (["label", "--formula", "a;b"], "at least one sequence"),
+    (["label", " ", "--formula", "a;b"], "at least one sequence"),
+    (["bench", "env"], "did you mean envs"),
+    (["run", "acuracy"], "accuracy"),
+    (["run", "ablation", "--tasks", "letter-9"], "unknown task 'letter-9'"),
+    (["run", "ablation", "--methods", "no-rerm"], "no-rearm"),
+    (["reproduce", "--only", "no-such-figure"], "unknown notebook or figure 'no-such-figure'"),
+    (["reproduce", "--profile", "fast"], "fast"),
+    (["no-such-command"], "no-such-command"),
+    (["discover"], "required"),
+    (["run", "efficiency", "--seeds", "-1"], "seed -1 is negative"),
+    (["run", "efficiency", "--seeds", "3", "3"], "seed 3 is given more than once"),
+    (["run", "efficiency", "--tasks", "letter-1", "letter-1"], "task letter-1 is given more than once"),
+    (["run", "efficiency", "--methods", "ppo", "ppo"], "method ppo is given more than once"),
+    (["run", "efficiency", "--tasks", "robot"], "'robot' has no budget"),
+    (["run", "accuracy", "--tasks", "rooms-corridor"], "'rooms-corridor' has no budget"),
+    (["run", "readings", "--tasks", "robot"], "'robot' has no budget here"),
+    (["run", "efficiency", "--workers", "0"], "workers is '0': give a whole number, 1 or more"),
+    (["run", "efficiency", "--workers", "-2"], "workers is '-2'"),
+    (["run", "efficiency", "--scheduler", "nonsense"], "scheduler 'nonsense' is no address: write it as tcp://"),
+    (["run", "efficiency", "--scheduler", "http://localhost:80"], "is no address"),
+    (["run", "efficiency", "--scheduler", "tcp://"], "is no address"),
+    (["reproduce", "--workers", "0"], "LSTOC_WORKERS is '0'"),
+    (["reproduce", "--scheduler", "nonsense"], "is no address"),
+    (["reproduce", "-p", "profile", "paper"], "'profile' is given by --profile"),
+    (["reproduce", "-p", "seed", "1", "-p", "seed", "2"], "'seed' is given more than once"),
+    (["discover", "letter-1", "--seed", "-1"], "seed is -1"),
+    (["discover", "letter-1", "--max-steps", "0"], "max_steps is 0"),
+    (["discover", "letter-1", "--save", "/"], "--save / is a directory: name a file in it, like /result.json"),
+    (["discover", "letter-1", "--save", "/dev/null/x.json"], "--save, /dev/null cannot be written to"),
+    (["discover", "letter-1", "--gif", "film.mov"], "--gif film.mov: give a file name that ends with .gif"),
+    (["discover", "letter-1", "--png", "/"], "--png / is a directory: name a file in it, like /tree.png"),
+    (["discover", "letter-1", "--checkpoint", "/dev/null"], "checkpoint /dev/null cannot be"),
+    (["label", "0 -1", "--formula", "a;b"], "key state -1 is negative"),
+    (["label", "0 0", "--formula", "a;b"], "0 → 0 visits a key state twice in a row"),
+    (["label", "0 1", "--formula", "a;a"], "no symbol can follow itself"),
+    (["label", "0 1", "--formula", "&".join(f"s{i}" for i in range(24))], "its FSM needs more than 16,000 states"),
+    (["discover", "letter-1", "--save", "/proc/result.json"], "--save, /proc cannot be written to"),
+    (["discover", "letter-1", "--gif", "/sys/film.gif"], "--gif, /sys cannot be written to"),
+    (["discover", "letter-1", "--checkpoint", "/sys/run"], "checkpoint /sys/run cannot be a directory that is written"),
+    (["tasks", "--measure", "--episodes", "0"], "give at least one episode"),
+    (["tasks", "--seed", "-1"], "a seed from 0 on"),
+]
+"""Arguments that make no sense, and what the message must say."""
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
 @pytest.mark.usefixtures("places", "environment")
 def test_a_mistake_is_named_and_ends_with_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments)
@@ -103,17 +109,18 @@ def test_a_mistake_is_named_and_ends_with_2(capsys, arguments, message):
     assert "Traceback" not in out + err
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "command", "message"),
-    [
-        ("LSTOC_WORKERS", "abc", ["run", "efficiency"], "LSTOC_WORKERS is 'abc': give a whole number"),
-        ("LSTOC_WORKERS", "-1", ["run", "efficiency"], "LSTOC_WORKERS is '-1'"),
-        ("LSTOC_WORKERS", "abc", ["reproduce"], "LSTOC_WORKERS is 'abc'"),
-        ("LSTOC_SCHEDULER", "xyz", ["run", "efficiency"], "scheduler 'xyz' is no address"),
-        ("LSTOC_SCHEDULER", "xyz", ["reproduce"], "scheduler 'xyz' is no address"),
-        ("LSTOC_FIGURES", "/dev/null", ["reproduce", "-P", "saved", "--only", "2"], "LSTOC_FIGURES /dev/null cannot"),
-    ],
-)
+VARIABLES = [
+    ("LSTOC_WORKERS", "abc", ["run", "efficiency"], "LSTOC_WORKERS is 'abc': give a whole number"),
+    ("LSTOC_WORKERS", "-1", ["run", "efficiency"], "LSTOC_WORKERS is '-1'"),
+    ("LSTOC_WORKERS", "abc", ["reproduce"], "LSTOC_WORKERS is 'abc'"),
+    ("LSTOC_SCHEDULER", "xyz", ["run", "efficiency"], "scheduler 'xyz' is no address"),
+    ("LSTOC_SCHEDULER", "xyz", ["reproduce"], "scheduler 'xyz' is no address"),
+    ("LSTOC_FIGURES", "/dev/null", ["reproduce", "-P", "saved", "--only", "2"], "LSTOC_FIGURES /dev/null cannot"),
+]
+"""Environment variables that make no sense, a command that reads them, and what the message must say."""
+
+
+@pytest.mark.parametrize(("name", "value", "command", "message"), VARIABLES)
 @pytest.mark.usefixtures("places", "environment")
 def test_a_mistake_in_an_environment_variable_is_named(capsys, monkeypatch, name, value, command, message):
     monkeypatch.setenv(name, value)
@@ -151,9 +158,21 @@ def test_a_full_disk_is_named_after_the_result_was_shown(capsys):
     assert "No space left on device" in err
 
 
-def test_runs_that_all_fail_end_with_1_and_their_names(capsys, monkeypatch):
-    from lstoc_core.study import cache
+@pytest.mark.usefixtures("places", "environment")
+def test_a_disk_that_is_full_when_a_run_is_stored_is_named_and_leaves_nothing_half(capsys, monkeypatch):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
 
+    monkeypatch.setattr(cache, "execute_run", lambda spec, **_: cache.Outcome(spec, b"data", 1))
+    monkeypatch.setattr(cache.os, "fsync", full)
+    one = ["--tasks", "letter-1", "--seeds", "0", "--methods", "ppo"]
+    code, out, err = run(capsys, "run", "efficiency", "-P", "smoke", *one)
+    assert (code, "Traceback" in out + err) == (1, False)
+    assert "No space left on device" in err
+    assert not list(paths.BUILD.rglob("*.parquet"))
+
+
+def test_runs_that_all_fail_end_with_1_and_their_names(capsys, monkeypatch):
     def fail(*_, **__):
         raise cache.RunsFailed({"a-run": "the reason"}, 1)
 

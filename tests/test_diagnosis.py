@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_proof import Corridor, run
-from violations import VIOLATIONS, WorldEnv, predicts, sound, violated
+from violations import NAMED, VIOLATIONS, WorldEnv, predicts, sound, violated
 
 import lstoc_core as lstoc
 from lstoc_core.discovery import consistent
@@ -41,31 +41,20 @@ def names_of(diagnosis):
     return [suspect.name for suspect in diagnosis.suspects]
 
 
-EXPECTED = {
-    "a name at two places": "a name at two places",
-    "a key state that looks like another cell": "aliasing",
-    "two keys that look alike": "aliasing",
-    "a wrong FSM": "FSM",
-    "1 % flipped labels": "noise",
-    "a hidden condition in one of ten episodes": "noise",
-    "success reported one step late": "episodes that run past success",
-    "a start that counts": "a start that counts",
-}
-
-
-@pytest.mark.parametrize("kind", EXPECTED)
+@pytest.mark.parametrize("kind", NAMED)
 def test_what_is_wrong_is_among_the_suspects(kind):
     named = []
-    for seed in range(6):
+    for seed in range(12):
         store, structure = walks(violated(kind, seed))
         if store.labels.any() and not answers(Evidence(store), structure, limit=1):
             diagnosis = diagnose(store, structure, (), prompt=True)
-            named.append(EXPECTED[kind] in names_of(diagnosis))
+            named.append(NAMED[kind] in names_of(diagnosis))
             expected = contradictions(store, diagnosis.nearest).tolist() if diagnosis.nearest else []
             assert not diagnosis.nearest or list(diagnosis.contradicting) == expected
             assert "suspects: " in str(diagnosis.missing())
     assert named
-    assert np.mean(named) >= 0.6
+    # So many wrong labels leave no answer that few episodes contradict: fewer cases look like noise.
+    assert np.mean(named) >= (0.5 if kind.startswith("one in five") else 0.7)
 
 
 def test_success_that_is_reported_late_comes_first():

@@ -1,18 +1,27 @@
 """One run of each kind, against sums by hand."""
 
+import json
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from lstoc_core import paths
 from lstoc_core.discovery.guided import GuidedConfig
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.policies.rewards import RewardConfig
-from lstoc_core.study import learners, measure, tables
+from lstoc_core.run.journal import Journal
+from lstoc_core.study import cache, learners, measure, tables
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.experiments import EXPERIMENTS
 from lstoc_core.study.settings import Discovering, Oracle, PixelNoise, PlainPPO, Unchanged, WrongLabels
+from lstoc_core.study.specs import checkpoint_place
 from lstoc_core.study.variants import VARIANTS
 from lstoc_core.trajectories import random_walks
 from lstoc_core.worlds import compile_world, make_vec
@@ -198,3 +207,68 @@ def test_an_interrupted_discovery_is_not_measured(monkeypatch):
     ):
         with pytest.raises(KeyboardInterrupt, match="x/letter-1--lstoc--0 was interrupted"):
             run(RunSpec("x", "letter-1", "lstoc", 0, "smoke", {"steps": 4096, **told}))
+
+
+# --- a run that was killed --------------------------------------------------------------------------------------------
+
+KILLED = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import lstoc_core.run.checkpoint
+import test_measure
+lstoc_core.run.checkpoint.SAVE_EVERY = 0.0
+test_measure.paths.BUILD = Path(sys.argv[2])
+test_measure.measure.training(test_measure.to_kill(sys.argv[3]))
+"""
+
+
+def to_kill(variant, profile="quick", steps=16_384):
+    return RunSpec("training", "letter-1", variant, 3, profile, {"steps": steps, **VARIANTS[variant].config()})
+
+
+def kill_once_saved(spec, *, saves=1):
+    """Start a run in another process, which saves after every update, and kill it after some of them."""
+    arguments = [str(Path(__file__).parent), str(paths.BUILD), spec.method]
+    process = subprocess.Popen([sys.executable, "-c", KILLED, *arguments])
+    deadline = time.monotonic() + 120
+    while saved_states(spec) < saves and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it was killed before its end"
+
+
+def saved_states(spec):
+    """Number of the newest state in the checkpoint of a run; 0 if there is none."""
+    pattern = checkpoint_place(spec, "*")
+    for file in pattern.parent.glob(f"{pattern.name}/loop.json"):
+        return json.loads(json.loads(file.read_text())["state"])["number"]
+    return 0
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("variant", ["lstoc", "starts-planner"])
+def test_a_killed_run_of_an_experiment_goes_on_to_the_same_table(variant, monkeypatch):
+    updates = []
+    write = Journal.write
+    monkeypatch.setattr(Journal, "write", lambda self, *told: updates.append(1) or write(self, *told))
+    whole = measure.training(to_kill(variant, "paper"))
+    in_all = len(updates)
+    spec = to_kill(variant)
+    kill_once_saved(spec, saves=2)
+    assert saved_states(spec) >= 2
+    updates.clear()
+    table = cache.compute([spec], measure.training, progress=False)
+    pd.testing.assert_frame_equal(table[whole.columns], whole)
+    assert len(updates) <= in_all - 2, "it went on from what was saved"
+    assert not saved_states(spec), "a stored run needs none"
+
+
+def test_a_run_whose_checkpoint_is_damaged_begins_anew(capsys):
+    spec = to_kill("lstoc", steps=4096)
+    whole = measure.training(spec)
+    assert saved_states(spec)
+    for file in paths.BUILD.rglob("loop*.json"):
+        file.write_text("{")
+    pd.testing.assert_frame_equal(measure.training(spec), whole)
+    assert "begun anew, without a checkpoint" in capsys.readouterr().out

@@ -149,6 +149,19 @@ VIOLATIONS: dict[str, Callable[[World, np.random.Generator], World]] = {
     "success reported one step late": lambda world, rng: replace(world, late=1),
 }
 
+NAMED = {
+    "a name at two places": "a name at two places",
+    "a key state that looks like another cell": "aliasing",
+    "two keys that look alike": "aliasing",
+    "a wrong FSM": "FSM",
+    "one in five successes labelled failure": "noise",
+    "a hidden condition in one of ten episodes": "noise",
+    "a start that counts": "a start that counts",
+    "1 % flipped labels": "noise",
+    "success reported one step late": "episodes that run past success",
+}
+"""What is violated, and the suspect that names it."""
+
 
 def violated(kind: str, seed: int) -> World:
     """The random world `seed` with one assumption broken."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import Request, nested_tuples
 from lstoc_core.exploration.beliefs import Beliefs
+from lstoc_core.exploration.doubts import doubting_walk, to_shun
 from lstoc_core.exploration.errands import Errand, Question
 from lstoc_core.exploration.imagined import imagined_pursuit
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
@@ -38,10 +39,10 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
-DOUBTED = 2 / 3
-"""Fraction of the episodes that test an answer by a walk that should fail."""
-SHUNNED = 1000.0
-"""Toll of a state that a walk goes round."""
+CLOSED = 1 / 2
+"""Fraction of the walks that should fail which close a gap of the map instead, where there is one."""
+MOST_QUESTIONS = 10_000
+"""Questions that are kept."""
 SEGMENT = 1000
 """Most steps of one call, in all environments together."""
 FEWEST = 200
@@ -72,7 +73,7 @@ class PlannerExplorer:
         self._done = [0] * env.num_envs
         """Actions of its errand that each environment has taken."""
         self.questions: list[Question] = []
-        """One per episode."""
+        """One per episode; in very long runs, of the last ones."""
         self._asked = [Question()] * env.num_envs
         """Of the episodes under way."""
         self._on_plan = [False] * env.num_envs
@@ -165,6 +166,7 @@ class PlannerExplorer:
         """The episode has ended: its question is answered."""
         known = {"error_rate": self.map.error_rate, "places": len(self.map.ids), "env_steps": self.env_steps}
         self.questions.append(self._asked[env].answered(label, on_plan=self._on_plan[env], **known))
+        del self.questions[:-MOST_QUESTIONS]
         self._asked[env], self._on_plan[env] = Question(), False
 
     def _rerouted(self, env: int, errand: Errand) -> Errand | None:
@@ -226,21 +228,14 @@ class PlannerExplorer:
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
 
     def _doubt(self, env: int, paths: Sequence[KeyPath]) -> Errand:
-        """To test an answer: a tour with one of its paths in it, mostly round a key state of each path, so to fail."""
-        rng, place, left = self._rng, self.map.place(env), self._steps_left(env)
-        path = paths[int(rng.integers(len(paths)))]
-        shunned = {int(rng.choice(each)) for each in paths} if rng.random() < DOUBTED else set()
-        tolls = np.where(np.isin(self.map.ids, [*shunned]), SHUNNED, 0.0)
-        routes = Routes(self.map.ids, self.map.links, tolls)
-        steps = left * 3 // 4 if shunned else int(rng.integers(1, left + 1))
-        tour = [state for state in routes.tour(place, steps, 1.0, rng) if state not in shunned]
-        first = len(tour) // 2 if shunned else 0  # what a second place of a name, say, would add must come before
-        cuts = [*sorted(rng.integers(first, len(tour) + 1, size=len(path)).tolist()), len(tour)]
-        waypoints = tour[: cuts[0]]
-        for state, begin, end in zip(path, cuts[:-1], cuts[1:], strict=True):
-            waypoints += [*([] if state in shunned else [state]), *tour[begin:end]]
-        walk = routes.walk(place, waypoints, left)
-        return self._errand(routes, walk) if len(walk.places) > 1 else self._through(env, tour)
+        """To test an answer: a walk that should fail, mostly; or to a gap of the map, also where episodes may end."""
+        place, links, rng = self.map.place(env), self.map.links, self._rng
+        shunned = to_shun(self.map.ids, paths, rng)
+        gap = nearest_gap(links, place, self.map.promise, shunned.tolist()) if len(shunned) else None
+        if gap is not None and rng.random() < CLOSED:
+            return self._towards(place, gap)
+        routes, walk = doubting_walk(self.map.ids, links, place, self._steps_left(env), paths, shunned, rng=rng)
+        return self._errand(routes, walk) if len(walk.places) > 1 else self._through(env, paths[0])
 
     def _gap(self, place: int) -> tuple[int, ...] | None:
         """The way to the nearest gap of the map: where the place is known, if there is one; else anywhere.

@@ -17,6 +17,9 @@ from lstoc_core.run.flaws import flaws
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 
+MOST_RECORDS = 10_000
+"""Records that are kept: beyond, two become one, so that a long run takes no more memory."""
+
 
 class Phase(Enum):
     """What the run is doing."""
@@ -27,7 +30,7 @@ class Phase(Enum):
 
 
 class Record(TypedDict):
-    """One update of a run."""
+    """One update of a run; of a run of more than MOST_RECORDS updates, several in a row."""
 
     env_steps: int
     trajectories: int
@@ -150,6 +153,9 @@ class Journal:
             missing=str(method.missing),
         )
         self.history.append(record)
+        if len(self.history) > MOST_RECORDS:
+            pairs = zip(self.history[::2], self.history[1::2], strict=False)
+            self.history[:] = [*(_joined(*pair) for pair in pairs), *self.history[len(self.history) & ~1 :]]
         return record
 
     def to_json(self) -> dict[str, Any]:
@@ -179,3 +185,11 @@ class Journal:
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
             dict(state.get("warnings", {})),
         )
+
+
+def _joined(one: Record, two: Record) -> Record:
+    """Two records in a row as one."""
+    ended = [record for record in (one, two) if record["episodes"]]
+    episodes = sum(record["episodes"] for record in ended)
+    successes = sum(record["episodes"] * record["success_rate"] for record in ended)
+    return {**two, "episodes": episodes, "success_rate": successes / episodes if ended else float("nan")}

@@ -35,7 +35,7 @@ from lstoc_core import paths
 from lstoc_core.run.lock import locked
 from lstoc_core.study.executors import cluster_address, processes, with_dask, with_loky
 from lstoc_core.study.provenance import code_key, commit, sha256, versions
-from lstoc_core.study.specs import RUN_COLUMNS, SAVED, RunSpec, canonical, directory
+from lstoc_core.study.specs import RUN_COLUMNS, SAVED, RunSpec, canonical, checkpoint_place, directory
 
 State = Literal["finished", "missing", "stale", "corrupt"]
 
@@ -128,6 +128,7 @@ def compute(
                     outcome.spec.data_path.with_suffix(".log").write_text(outcome.log)
                 if outcome.error is None:
                     _store(outcome, origins[outcome.spec.experiment])
+                    _remove_checkpoints(outcome.spec)
                 else:
                     failures[outcome.spec.name] = outcome.error
     if failures and raise_failures:
@@ -348,6 +349,13 @@ def _store(outcome: Outcome, origin: Mapping[str, Any]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(part, file)
+
+
+def _remove_checkpoints(spec: RunSpec) -> None:
+    """A stored run needs none."""
+    pattern = checkpoint_place(spec, "*")
+    for place in pattern.parent.glob(pattern.name):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _verified_manifest(data_path: Path) -> dict[str, Any]:

@@ -7,8 +7,9 @@
 - `generalization`: labels learned in one world pay for progress on another task in a changed world.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -24,11 +25,14 @@ from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.loop import Discovery, discover
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.pursuit import Pursuit
+from lstoc_core.run.checkpoint import CheckpointError
 from lstoc_core.scoring import score
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.facts import label_accuracy
 from lstoc_core.study.learners import explored, fresh_policy, success_curve, train, true_paths
+from lstoc_core.study.provenance import code_key, sha256, versions
 from lstoc_core.study.settings import Discovering, settings_of, world_of
+from lstoc_core.study.specs import canonical, checkpoint_place
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.worlds import compile_world
@@ -81,8 +85,10 @@ def questions(spec: RunSpec) -> pd.DataFrame:
 def _discovered(spec: RunSpec, settings: Discovering) -> Discovery:
     """The discovery that a run asks for."""
     task, world = TASKS[spec.task], world_of(spec.config)
-    found = discover(
-        world.env(task, seed=spec.seed),
+    env = world.env(task, seed=spec.seed)
+    call = partial(
+        discover,
+        env,
         method=settings.method,
         fsm=task.formula.fsm(),
         contrast=world.contrast,
@@ -93,8 +99,23 @@ def _discovered(spec: RunSpec, settings: Discovering) -> Discovery:
         progress=False,
         config=settings.loop_config(wrong_labels=world.wrong_labels),
     )
+    found = _resumed(call, spec) if isinstance(env, Task) else call()
     _require_whole(found, spec)
     return found
+
+
+def _resumed(call: Callable[..., Discovery], spec: RunSpec) -> Discovery:
+    """The discovery, from its checkpoint if the run was killed before, with the same result to the bit.
+
+    For tasks alone: their worlds restore the episodes under way. The checkpoint's name holds what the result depends
+    on, so that other code leaves it alone. `cache` removes it once the run is stored.
+    """
+    depends = canonical({"code": code_key(__name__), "config": spec.config, "versions": versions()})
+    try:
+        return call(checkpoint=checkpoint_place(spec, sha256(depends.encode())[:16]))
+    except CheckpointError as error:
+        print(f"begun anew, without a checkpoint: {error}")
+        return call()
 
 
 def _require_whole(found: Discovery, spec: RunSpec) -> None:

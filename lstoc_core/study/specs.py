@@ -57,6 +57,11 @@ def directory(profile: str) -> Path:
     return paths.DATA / "runs" if profile == SAVED else paths.BUILD / profile / "runs"
 
 
+def checkpoint_place(spec: RunSpec, version: str) -> Path:
+    """Directory of the checkpoint of a run under way; version "*": a pattern for those of all versions of the code."""
+    return spec.data_path.with_name(f"{spec.data_path.stem}.{version}.checkpoint")
+
+
 def canonical(config: Mapping[str, Any]) -> str:
     """A configuration as text, the same for the same values."""
     try:
