@@ -42,7 +42,7 @@ def test_boxes_cover_the_hidden_discs_in_order(seed):
     assert found.error < 0.1
     assert found(DISCS["a"][0]) == ["box 1"]
     assert found(np.array([0.5, 0.99])) == []
-    fresh, truth = point_world(150, seed=seed + 100)
+    fresh, truth = point_world(400, seed=seed + 100)
     told = [[found(row) for row in episode[1:]] for episode in fresh]
     reached = [["box 1"] in walk and ["box 2"] in walk[walk.index(["box 1"]) :] for walk in told]
     assert np.mean(np.array(reached) == np.array(truth)) > 0.9, "episodes never seen before are predicted"
