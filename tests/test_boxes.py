@@ -239,7 +239,7 @@ def test_boxes_are_judged_by_later_episodes_and_restored():
     [
         ({"events": "boxes", "fsm": "a|b"}, "one sequence"),
         ({"events": "bins"}, "give a function of an observation, tiles"),
-        ({"events": "boxes", "method": "forward"}, "knows no events"),
+        ({"events": "boxes", "method": "forward"}, "knows no boxes"),
     ],
 )
 def test_what_boxes_cannot_do_is_named(options, told):

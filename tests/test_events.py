@@ -13,6 +13,8 @@ import lstoc_core as lstoc
 from lstoc_core.discovery.consistent import answers
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
+from lstoc_core.logic import parse
 from lstoc_core.loop import LSTOCConfig
 from lstoc_core.policies.ppo import PPOConfig
 from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
@@ -274,7 +276,6 @@ def test_recorded_episodes_are_learned_and_checked_with_events(copies):
     ("options", "error", "told"),
     [
         ({"events": lambda row: "flower"}, TypeError, "give a list of the names"),
-        ({"events": lawn, "method": "forward"}, ValueError, "knows no events"),
         ({"events": lawn, "explorer": "planner"}, ValueError, "knows no events"),
         ({"events": lstoc.tiles()}, ValueError, "write your own"),
     ],
@@ -282,6 +283,19 @@ def test_recorded_episodes_are_learned_and_checked_with_events(copies):
 def test_events_that_cannot_be_used_are_named(options, error, told):
     with pytest.raises(error, match=told):
         lstoc.discover(Copies, max_steps=100, progress=False, config=SMALL, **options)
+
+
+def test_the_published_method_reads_events():
+    rows, labels = episodes(500)
+    identity = EventIdentity(lawn, FlatObservations(Copies.observation_space))
+    store = TrajectoryStore()
+    store.append([identity.ids(each) for each in rows], None, labels)
+    method = Forward(
+        ForwardConfig(exact=True, threshold=20, gamma=0.9), parse("a;b").fsm(), reading=EventReading(identity)
+    )
+    method.advance(store)
+    assert method.finished
+    assert [[identity.event_name(key) for key in path] for path in method.paths] == [["flower", "at (4, 4)"]]
 
 
 def test_a_task_of_ours_takes_no_events():

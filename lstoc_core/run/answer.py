@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.discovery.guided import Guided
 from lstoc_core.discovery.method import DiscoveryMethod
+from lstoc_core.discovery.published.forward import Forward
 from lstoc_core.discovery.regions import Regions
 from lstoc_core.labeling import Labeling, LabelingError, certify, label
 from lstoc_core.logic.fsm import FSM
@@ -43,7 +44,7 @@ def answer_of(
     number = {key: index for index, key in enumerate(method.key_states)}
     sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
     guided = method if isinstance(method, Guided) else None
-    reading = method.reading if isinstance(method, Guided | Regions) else None
+    reading = method.reading if isinstance(method, Guided | Regions | Forward) else None
     bounds = method.cells.bounds if isinstance(method, Regions) else lambda _: None
     branches = guided.landmarks(store) if guided is not None and method.paths else ()
     return {

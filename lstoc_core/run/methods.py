@@ -96,11 +96,16 @@ def guided_for(
 def make_forward(setting: Setting) -> Forward:
     """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
     fsm, config = setting.fsm, setting.config.forward
-    if vocabulary_of(setting.env) is not None:
-        raise ValueError("method='forward' knows no events: use method='guided', or leave events= out")
+    vocabulary = vocabulary_of(setting.env)
+    if isinstance(vocabulary, CellIdentity):
+        raise ValueError(
+            "method='forward' knows no boxes: it rates states one by one, and a box is sought among many; use "
+            "method='guided', or give events= as a function"
+        )
+    reading = EventReading(vocabulary) if vocabulary else None
     accept = partial(named, fsm=fsm) if fsm else None
     training = TRAININGS[config.training].sized(setting.env.observations)
-    return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount)
+    return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount, reading=reading)
 
 
 def named(paths: Sequence[KeyPath], fsm: FSM) -> Mapping[str, int] | None:
