@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from lstoc_core.policies.ppo import PPOConfig as PPOConfig
     from lstoc_core.policies.rewards import RewardConfig as RewardConfig
     from lstoc_core.result import Discovery as Discovery
-    from lstoc_core.result import KeyState as KeyState
     from lstoc_core.result import load as load
+    from lstoc_core.run.answer import KeyState as KeyState
     from lstoc_core.run.state import AnswersLeft as AnswersLeft
     from lstoc_core.run.state import RunState as RunState
     from lstoc_core.scoring import score as score
@@ -69,7 +69,8 @@ else:
         "offline": ("check", "learn"),
         "policies.ppo": ("PPO", "PPOConfig"),
         "policies.rewards": ("RewardConfig",),
-        "result": ("Discovery", "KeyState", "load"),
+        "result": ("Discovery", "load"),
+        "run.answer": ("KeyState",),
         "run.state": ("AnswersLeft", "RunState"),
         "scoring": ("score",),
         "trajectories": ("TrajectoryStore",),

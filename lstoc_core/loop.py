@@ -31,7 +31,8 @@ from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.extras import needed_for
 from lstoc_core.logic import FSM, parse
 from lstoc_core.policies.predictor import Predictor
-from lstoc_core.result import Discovery, KeyState, answer_of, shortened
+from lstoc_core.result import Discovery, shortened
+from lstoc_core.run.answer import KeyState, answer_of
 from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
 from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, fitting, num_envs
@@ -41,7 +42,7 @@ from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.door import InputError
-from lstoc_core.trajectories.events import NameEvents
+from lstoc_core.trajectories.events import Events
 from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
@@ -60,7 +61,7 @@ def discover(
     method: Literal["guided", "forward"] | MakeMethod = "guided",
     fsm: FSM | str | None = None,
     success: Success = "auto",
-    events: NameEvents | None = None,
+    events: Events | None = None,
     seed: int = 0,
     max_steps: int = 1_000_000,
     solve: bool = False,
@@ -84,7 +85,8 @@ def discover(
     `info["is_success"]`; "reward": the last reward is positive; or a function from an `EpisodeEnd` to True or False.
     "auto": the one of both keys that the info has.
     events: key states are features of observations: a function from an observation, as the environment gives it, to the
-        names of what holds in it; or a ready one, `tiles()`. None: a key state is one observation.
+        names of what holds in it; or a ready one, `tiles()`. "boxes": observations are a few real numbers, and key
+        states are boxes of them. None: a key state is one observation.
     max_steps: budget of environment steps for exploration and solve phase together. Updates are whole: the last one may
         go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.

@@ -18,7 +18,8 @@ from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.method import Missing, Need
 from lstoc_core.logic import FSM, parse
-from lstoc_core.result import Discovery, answer_of
+from lstoc_core.result import Discovery
+from lstoc_core.run.answer import answer_of
 from lstoc_core.run.methods import guided_for
 from lstoc_core.trajectories.door import InputError, booleans, numbers
 from lstoc_core.trajectories.events import EventIdentity, EventReading, NameEvents

@@ -15,21 +15,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lstoc_core.discovery.guided import Guided
 from lstoc_core.discovery.landmarks import Landmark
-from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
+from lstoc_core.discovery.method import Missing, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.extras import needed_for
-from lstoc_core.labeling import Labeling, LabelingError, certify, label
+from lstoc_core.labeling import Labeling
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.predictor import Predictor
+from lstoc_core.run.answer import KeyState
 from lstoc_core.run.environments import EnvLike
 from lstoc_core.run.journal import Record
 from lstoc_core.run.rollout import Rollout, rollouts
 from lstoc_core.trajectories.door import InputError
-from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.success import Success
 
@@ -43,23 +42,6 @@ FORMAT = 1
 """Version of the files that `Discovery.save` writes."""
 LATER: dict[str, Any] = {"proved": False, "tested": 0, "withdrawn": 0, "verdict": ""}
 """What older files of that version do not say, and what is taken for it."""
-
-
-@dataclass(frozen=True)
-class KeyState:
-    """A discovered key state: its index in Ŝ_K and what the agent saw there."""
-
-    index: int
-    observation: NDArray[Any]
-    """With `events=`, the first observation seen in which the feature holds."""
-    observation_id: int
-    event: str = ""
-    """The name of the feature, with `events=`; else empty."""
-
-    def __repr__(self) -> str:
-        if self.event:
-            return f"KeyState({self.index}, event {self.event!r})"
-        return f"KeyState({self.index}, observation {self.observation_id} of shape {self.observation.shape})"
 
 
 @dataclass(repr=False)
@@ -286,6 +268,7 @@ class Discovery:
             **{name: getattr(self, name) for name in (*plain, *counts)},
             "key_ids": [key.observation_id for key in self.key_states],
             "key_events": [key.event for key in self.key_states],
+            "key_bounds": [np.array(key.bounds).tolist() if key.bounds else None for key in self.key_states],
             "landmarks": [[_told(landmark) for landmark in branch] for branch in self.landmarks],
             "tree": self.tree.to_json(),
             "fsm": {**asdict(fsm), "accepting": sorted(fsm.accepting)} if fsm is not None else None,
@@ -340,12 +323,13 @@ def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
         warnings=tuple(facts.get("warnings", ())),
         alike={name: tuple(keys) for name, keys in facts.get("alike", {}).items()},
         key_states=tuple(
-            KeyState(index, np.asarray(observation), key, event)
-            for index, (key, observation, event) in enumerate(
+            KeyState(index, np.asarray(observation), key, event, bounds and (np.array(bounds[0]), np.array(bounds[1])))
+            for index, (key, observation, event, bounds) in enumerate(
                 zip(
                     facts["key_ids"],
                     arrays["key_states"],
                     facts.get("key_events", [""] * len(facts["key_ids"])),
+                    facts.get("key_bounds", [None] * len(facts["key_ids"])),
                     strict=True,
                 )
             )
@@ -383,66 +367,3 @@ def _read_labeling(told: Mapping[str, Any]) -> Labeling:
     first, *others = ({int(key): str(name) for key, name in names} for names in told["mappings"])
     parts = {name: nested_tuples(value) for name, value in told.items() if name != "mappings"}
     return Labeling(mapping=first, alternatives=tuple(others), **parts)
-
-
-def answer_of(
-    method: DiscoveryMethod, fsm: FSM | None, observations: NDArray[Any], store: TrajectoryStore
-) -> dict[str, Any]:
-    """The fields of a `Discovery` that say what a method found. observations: the table of ids."""
-    number = {key: index for index, key in enumerate(method.key_states)}
-    sequences = tuple(tuple(number[key] for key in path) for path in method.paths)
-    guided = method if isinstance(method, Guided) else None
-    reading = guided.reading if guided is not None else None
-    branches = guided.landmarks(store) if guided is not None and method.paths else ()
-    return {
-        "sequences": sequences,
-        "landmarks": tuple(
-            tuple(
-                replace(
-                    each, observation=np.array(observations[_state(reading, each.key)]), name=_spelt(reading, each.key)
-                )
-                for each in branch
-            )
-            for branch in branches
-        ),
-        "alike": {
-            name: tuple(map(reading.event_name, keys)) if reading is not None else keys
-            for name, keys in (guided.alike.items() if guided is not None else ())
-        },
-        "verdict": guided.verdict if guided is not None else "finished" if method.finished else "open",
-        "key_states": tuple(
-            KeyState(index, np.array(observations[state]), state, reading.event_name(key) if reading else "")
-            for key, index in number.items()
-            for state in [_state(reading, key)]
-        ),
-        "tree": method.tree,
-        "fsm": fsm,
-        "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
-        "finished": method.finished,
-        "proved": guided is not None and guided.proved,
-        "observations": observations,
-    }
-
-
-def _state(reading: EventReading | None, key: int) -> int:
-    """The observation id of a key; of an event, the first one in which it holds."""
-    return reading.state_of(key) if reading is not None else key
-
-
-def _spelt(reading: EventReading | None, key: int) -> str:
-    return reading.event_name(key) if reading is not None else str(key)
-
-
-def _labeling(
-    sequences: Sequence[tuple[int, ...]], fsm: FSM, names: Mapping[str, int] | None, number: Mapping[int, int]
-) -> Labeling | None:
-    """Names of the key states: the method's assignment, certified, or else the integer program's; None if none fit."""
-    try:
-        if names is not None:
-            return certify(sequences, fsm, {number[key]: symbol for symbol, key in names.items()})
-    except ValueError:  # some key states carry no name, or there are too many mappings
-        pass
-    try:
-        return label(sequences, fsm)
-    except LabelingError:
-        return None

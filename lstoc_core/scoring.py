@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.logic import parse
-from lstoc_core.result import Discovery, KeyState
+from lstoc_core.result import Discovery
+from lstoc_core.run.answer import KeyState
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 

@@ -1,30 +1,43 @@
 """Boxes of continuous observations, found by contrast: they cover the hidden discs."""
 
+import json
+import tracemalloc
+
+import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import lstoc_core as lstoc
+from lstoc_core.discovery.regions import Regions
+from lstoc_core.policies.gru import RecurrentPolicy
+from lstoc_core.trajectories import TrajectoryStore
+from lstoc_core.trajectories.cells import MOST_CELLS, CellIdentity
+from lstoc_core.trajectories.events import EventReading
+from lstoc_core.trajectories.flat import FlatObservations
+
+torch.set_num_threads(1)
 
 DISCS = {"a": ((0.25, 0.7), 0.15), "b": ((0.75, 0.3), 0.15)}
 
 
-def near(points, name):
+def near(points, name, order=2):
     centre, radius = DISCS[name]
-    return np.linalg.norm(points - np.array(centre), axis=-1) < radius
+    return np.linalg.norm(points - np.array(centre), order, axis=-1) < radius
 
 
-def point_world(count, *, seed, steps=60):
-    """Noisy walks in the unit square that end in disc b once they have been in disc a."""
+def point_world(count, *, seed, steps=60, order=2):
+    """Noisy walks in the unit square that end in disc b once they have been in disc a; order=np.inf: in squares."""
     rng = np.random.default_rng(seed)
     moves = 0.12 * np.array([(1, 0), (-1, 0), (0, 1), (0, -1)])
     episodes, labels = [], []
     for _ in range(count):
         walk, been = [rng.random(2)], False
-        while len(walk) <= steps and not (been and near(walk[-1], "b") and len(walk) > 1):
+        while len(walk) <= steps and not (been and near(walk[-1], "b", order) and len(walk) > 1):
             walk.append(np.clip(walk[-1] + moves[rng.integers(4)] + rng.normal(0, 0.03, 2), 0, 1))
-            been |= bool(near(walk[-1], "a"))
+            been |= bool(near(walk[-1], "a", order))
         episodes.append(np.array(walk))
-        labels.append(bool(been and near(walk[-1], "b")))
+        labels.append(bool(been and near(walk[-1], "b", order)))
     return episodes, labels
 
 
@@ -42,7 +55,7 @@ def test_boxes_cover_the_hidden_discs_in_order(seed):
     assert found.error < 0.1
     assert found(DISCS["a"][0]) == ["box 1"]
     assert found(np.array([0.5, 0.99])) == []
-    fresh, truth = point_world(150, seed=seed + 100)
+    fresh, truth = point_world(400, seed=seed + 100)
     told = [[found(row) for row in episode[1:]] for episode in fresh]
     reached = [["box 1"] in walk and ["box 2"] in walk[walk.index(["box 1"]) :] for walk in told]
     assert np.mean(np.array(reached) == np.array(truth)) > 0.9, "episodes never seen before are predicted"
@@ -68,3 +81,189 @@ def test_one_box_of_many_dimensions():
 def test_what_cannot_be_contrasted_is_named(labels, count, told):
     with pytest.raises(ValueError, match=told):
         lstoc.boxes([np.zeros((3, 2))] * 2, labels, count)
+
+
+# --- cells ------------------------------------------------------------------------------------------------------------
+
+SQUARE = FlatObservations(gymnasium.spaces.Box(0, 1, (2,), np.float32))
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 6])
+def test_the_grid_has_few_cells_however_much_is_seen(dimensions):
+    cells = CellIdentity(FlatObservations(gymnasium.spaces.Box(-2, 3, (dimensions,), np.float32)))
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-2, 3, (20_000, dimensions)).astype(np.float32)
+    ids = cells.ids(points)
+    assert len(cells.observations) == ids.max() + 1 <= MOST_CELLS
+    width = cells.sides[:, 1] - cells.sides[:, 0]
+    assert (np.abs(points - cells.middles[ids]) <= width / 2 + 1e-5).all()
+
+
+def test_numbers_without_bounds_and_beyond_them_have_cells():
+    space = gymnasium.spaces.Box(np.array([-np.inf, 0], np.float32), np.array([np.inf, 1], np.float32))
+    cells = CellIdentity(FlatObservations(space))
+    rows = np.array([[-1e8, 0.5], [-0.01, 0.5], [0.01, 0.5], [5.0, 0.5], [1e8, 0.5], [0.01, 7.0]], np.float32)
+    ids = cells.ids(rows)
+    assert len(set(ids.tolist())) == len(rows)
+    assert np.isfinite(cells.middles).all()
+
+
+def test_boxes_are_events_that_begin_when_they_are_entered():
+    cells = CellIdentity(SQUARE)
+    walk = np.array([[0.5, 0.5], [0.1, 0.1], [0.2, 0.2], [0.9, 0.9], [0.2, 0.1]], np.float32)
+    start, first, second, away, again = cells.ids(walk).tolist()
+    (box,) = cells.place([(np.array([0.0, -np.inf]), np.array([0.3, 0.3]))])
+    assert [box in cells.begun(*pair) for pair in ((start, first), (first, second), (second, away), (away, again))] == [
+        True, False, False, True
+    ]  # fmt: skip
+    assert box in cells.begun(-1, second), "in the first step, all that holds begins"
+    assert cells.states_with(box).tolist() == sorted({first, second, again})
+    assert cells.event_name(box) == "box 1"
+    store = TrajectoryStore()
+    store.append([np.array([start, first, second, away, again])], None, [False])
+    read = EventReading(cells)(store)
+    assert (read.ids == box).sum() == 2
+    other = cells.place([(np.zeros(2), np.ones(2))])
+    assert other != (box,), "a box that is moved is another event"
+
+
+@pytest.mark.parametrize(
+    ("space", "told"),
+    [
+        (gymnasium.spaces.Box(0, 1, (7,), np.float32), "at most 6 real numbers"),
+        (gymnasium.spaces.Box(0, 255, (3,), np.uint8), "say what recurs by events="),
+    ],
+)
+def test_observations_that_cannot_be_boxed_are_named(space, told):
+    with pytest.raises(ValueError, match=told):
+        CellIdentity(FlatObservations(space))
+
+
+# --- inside discover --------------------------------------------------------------------------------------------------
+
+
+class PointWorld(gymnasium.Env):
+    """The walks of `point_world` as an environment."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.been, self.time = self.np_random.random(2), False, 0
+        return self.place.astype(np.float32), {}
+
+    def step(self, action):
+        move = 0.12 * np.array([(1, 0), (-1, 0), (0, 1), (0, -1)][action]) + self.np_random.normal(0, 0.03, 2)
+        self.place, self.time = np.clip(self.place + move, 0, 1), self.time + 1
+        self.been |= bool(near(self.place, "a"))
+        done = self.been and bool(near(self.place, "b"))
+        return self.place.astype(np.float32), 0.0, done, self.time >= 60, {"success": done}
+
+
+@pytest.fixture(scope="module")
+def boxed():
+    return lstoc.discover(PointWorld, events="boxes", fsm="a;b", max_steps=150_000, progress=False, seed=0)
+
+
+def test_discover_finds_the_discs_and_names_them(boxed, tmp_path):
+    assert boxed.finished
+    assert not boxed.proved
+    assert boxed.verdict.startswith("unrefuted: of ")
+    assert boxed.labeling.mapping == {0: "a", 1: "b"}
+    assert [key.event for key in boxed.key_states] == ["box 1", "box 2"]
+    for key, name in zip(boxed.key_states, "ab", strict=True):
+        assert overlap(key.bounds, name) >= 0.5
+    boxed.save(tmp_path / "boxed")
+    loaded = lstoc.load(tmp_path / "boxed")
+    for key, other in zip(boxed.key_states, loaded.key_states, strict=True):
+        np.testing.assert_array_equal(key.bounds, other.bounds)
+
+
+def test_cells_and_not_observations_are_kept(boxed):
+    assert len(boxed.observations) <= MOST_CELLS < boxed.env_steps / 4
+    assert boxed.warnings == ()
+
+
+def test_memory_stays_flat_over_many_observations():
+    env = lstoc.InternedVectorEnv([PointWorld] * 8, events="boxes")
+    rng = np.random.default_rng(0)
+    env.reset()
+
+    def walk(steps):
+        for _ in range(steps):
+            env.step(rng.integers(4, size=8))
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    walk(800)
+    grown = -walk(0) + walk(800)
+    tracemalloc.stop()
+    assert grown < 300_000, "6,400 more observations"
+
+
+def recorded(episodes, labels):
+    cells, store = CellIdentity(SQUARE), TrajectoryStore()
+    store.append([cells.ids(np.asarray(rows, np.float32)) for rows in episodes], None, labels)
+    return cells, store
+
+
+def test_boxes_are_judged_by_later_episodes_and_restored():
+    episodes, labels = point_world(1_400, seed=5, order=np.inf)
+    cells, store = recorded(episodes, labels)
+    method = Regions(cells, ("a", "b"))
+    assert "wait for 20 successes" in str(method.advance(store.select(np.arange(5))))
+    assert not method.finished
+    method.advance(store.select(np.arange(800)))
+    assert not method.finished, "no episode has tested these boxes"
+    assert "are judged at 1000" in str(method.missing)
+    state = json.loads(json.dumps(method.state_dict()))
+    other = Regions(cells, ("a", "b"))
+    other.load_state_dict(state)
+    assert other.paths == method.paths
+    for each in (method, other):
+        each.advance(store)
+        assert each.finished
+        assert each.tested == 600
+    assert other.verdict == method.verdict
+    wrong = TrajectoryStore()
+    wrong.append_flat(store.ids, store.lengths, np.random.default_rng(0).permutation(store.labels))
+    fooled = Regions(cells, ("a", "b"))
+    for count in (800, 1_000, 1_400):
+        fooled.advance(wrong.select(np.arange(count)))
+        assert not fooled.finished, "outcomes that nothing explains"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"events": "boxes", "fsm": "a|b"}, "one sequence"),
+        ({"events": "bins"}, "give a function of an observation, tiles"),
+        ({"events": "boxes", "method": "forward"}, "knows no boxes"),
+    ],
+)
+def test_what_boxes_cannot_do_is_named(options, told):
+    with pytest.raises(ValueError, match=told):
+        lstoc.discover(PointWorld, max_steps=100, progress=False, **options)
+
+
+# --- normalisation ----------------------------------------------------------------------------------------------------
+
+
+def test_real_numbers_of_any_range_look_the_same_to_a_policy():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 3)).astype(np.float32)
+    scale, shift = np.array([1e-3, 1.0, 1e6]), np.array([5.0, -2.0, 3e7])
+    plain, wide = (
+        RecurrentPolicy((3,), np.float64, 2, generator=torch.Generator().manual_seed(1)) for _ in range(2)
+    )  # fmt: skip
+    for part in np.array_split(np.arange(500), 7):
+        plain.see(rows[part].astype(float))
+        wide.see(rows[part] * scale + shift)
+    torch.testing.assert_close(plain.embedding(rows.astype(float)), wide.embedding(rows * scale + shift))
+    inputs = (rows - rows.mean(0)) / rows.std(0)
+    torch.testing.assert_close(plain.embedding(rows.astype(float)), plain.embed(torch.from_numpy(inputs)))
+    assert not RecurrentPolicy((3,), np.uint8, 2).normalised
+    again = RecurrentPolicy((3,), np.float64, 2)
+    again.load_state_dict(wide.state_dict())
+    torch.testing.assert_close(again.embedding(rows * scale + shift), wide.embedding(rows * scale + shift))

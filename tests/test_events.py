@@ -13,6 +13,9 @@ import lstoc_core as lstoc
 from lstoc_core.discovery.consistent import answers
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.landmarks import LandmarkSearch
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
+from lstoc_core.logic import parse
 from lstoc_core.loop import LSTOCConfig
 from lstoc_core.policies.ppo import PPOConfig
 from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
@@ -153,6 +156,29 @@ def test_a_growing_store_of_states_is_read_as_events(episodes):
     assert at.tolist() == expected
 
 
+def test_what_begins_just_before_the_end_does_not_last():
+    identity = EventIdentity(named, FlatObservations(gymnasium.spaces.MultiBinary(3)))
+    reading, store = EventReading(identity), TrajectoryStore()
+    rows = np.zeros((30, 3), np.int8)
+    rows[5:, 0] = 1  # p holds from step 5 on
+    rows[6::2, 1] = 1  # q comes and goes
+    rows[-1, 2] = 1  # r begins in the last step
+    store.append([identity.ids(rows)], None, [True])
+    reading(store)
+    p, q, r = (reading.lasting(identity.event_number(name)) for name in NAMES)
+    assert p == 1
+    assert 0.4 < q < 0.6
+    assert r == 0.1
+
+
+def test_events_that_first_happen_together_are_one_moment():
+    together = [([set(), {1, 2}, set(), {3}], True), ([set(), set(), {1, 2}, {2}, {1, 3}], True), ([set(), {1}], False)]
+    store = stored(together)
+    assert LandmarkSearch(store, Evidence(store)).moments({1, 2, 3}) == 2
+    apart = stored([*together, ([set(), {1}, {1, 2}, {3}], True)])
+    assert LandmarkSearch(apart, Evidence(apart)).moments({1, 2, 3}) == 3
+
+
 def test_what_a_policy_sees_stays_while_half_a_table_of_new_observations_comes():
     sight = Sight(8, (1,), np.dtype(np.float32))
     rng = np.random.default_rng(0)
@@ -274,7 +300,6 @@ def test_recorded_episodes_are_learned_and_checked_with_events(copies):
     ("options", "error", "told"),
     [
         ({"events": lambda row: "flower"}, TypeError, "give a list of the names"),
-        ({"events": lawn, "method": "forward"}, ValueError, "knows no events"),
         ({"events": lawn, "explorer": "planner"}, ValueError, "knows no events"),
         ({"events": lstoc.tiles()}, ValueError, "write your own"),
     ],
@@ -282,6 +307,19 @@ def test_recorded_episodes_are_learned_and_checked_with_events(copies):
 def test_events_that_cannot_be_used_are_named(options, error, told):
     with pytest.raises(error, match=told):
         lstoc.discover(Copies, max_steps=100, progress=False, config=SMALL, **options)
+
+
+def test_the_published_method_reads_events():
+    rows, labels = episodes(500)
+    identity = EventIdentity(lawn, FlatObservations(Copies.observation_space))
+    store = TrajectoryStore()
+    store.append([identity.ids(each) for each in rows], None, labels)
+    method = Forward(
+        ForwardConfig(exact=True, threshold=20, gamma=0.9), parse("a;b").fsm(), reading=EventReading(identity)
+    )
+    method.advance(store)
+    assert method.finished
+    assert [[identity.event_name(key) for key in path] for path in method.paths] == [["flower", "at (4, 4)"]]
 
 
 def test_a_task_of_ours_takes_no_events():
@@ -299,6 +337,13 @@ def test_tiles_name_objects_states_places_and_what_is_gone():
     names = lstoc.tiles()({"image": image, "direction": 3})
     assert {"yellow key", "yellow key at 1,2", "yellow door locked", "agent at 3,3", "no red key"} <= set(names)
     assert "no yellow key" not in names
+    assert {"no yellow door closed", "no red door locked"} <= set(names)
+    assert "no yellow door locked" not in names
+    image[2, 2] = (10, 0, 3)
+    assert "no yellow door locked" in lstoc.tiles()(image), "who stands on a door has opened it"
+    image[2, 2] = (4, 4, 1)
+    assert "no door closed" not in lstoc.tiles(colours=False)(image)
+    assert "no door locked" in lstoc.tiles(colours=False)(image)
     image[3, 3] = (1, 0, 0)
     image[2, 3], image[1, 2] = (5, 4, 0), (1, 0, 0)
     carried = lstoc.tiles(places=False)(image)

@@ -5,9 +5,11 @@
 
 No continuous observation repeats, so a subgoal is a region. The last box is where successes end. Failures that visit
 the boxes so far in order are the refuters. The next box, before one of the others, is the one that separates successes
-best from refuters: a coarse box first, whose sides are then moved as long as this helps. At last all sides are moved
-once more, so that the boxes predict the outcome of as many episodes as possible. A region that is no box is met at its
-edge, so some outcomes stay wrong, and nothing is proved: `Boxes.error` is their fraction. The task must be a sequence.
+best from refuters: a coarse box first, whose sides are then moved as long as this helps. Then all sides are moved once
+more, so that the boxes predict the outcome of as many episodes as possible; of several next boxes, the best is kept.
+
+A region that is no box is met at its edge, so some outcomes stay wrong, and nothing is proved: `Boxes.error` is their
+fraction. The task must be a sequence.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,17 +21,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Points = NDArray[np.float64]
-Bounds = tuple[Points, Points]
-"""Lowest and highest value in each dimension, [d] each; infinite where a side does not matter."""
+from lstoc_core.trajectories.cells import Bounds, Points, inside
+
 LEVELS = 20
 """Places for each side of a box: quantiles of what was seen."""
 COARSE = 5
 """Parts of each dimension in the coarse boxes that the search starts from."""
 PASSES = 4
 """Most times that each side of a box is moved."""
+CUT = 0.25
+"""What a success without its last step counts as a failure: at the edge of a region, it may be one a step too early."""
+TRIED = 4
+"""Most boxes that are tried as the next one."""
 FEW_DIMENSIONS = 3
-"""Most dimensions whose coarse boxes are all combinations; with more of them, one dimension at a time."""
+"""Most dimensions whose coarse boxes are also all combinations; with more of them, one dimension at a time."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ class Boxes:
     def __call__(self, observation: Any) -> list[str]:
         """Names of the boxes that hold the observation: "box 1", "box 2", ..."""
         point = np.asarray(observation, float).ravel()
-        return [f"box {number}" for number, box in enumerate(self.bounds, 1) if _inside(point, box).item()]
+        return [f"box {number}" for number, box in enumerate(self.bounds, 1) if inside(point, box).item()]
 
 
 def boxes(episodes: Sequence[ArrayLike], labels: ArrayLike, count: int) -> Boxes:
@@ -59,112 +64,145 @@ def boxes(episodes: Sequence[ArrayLike], labels: ArrayLike, count: int) -> Boxes
         )
     if count < 1:
         raise ValueError(f"count is {count}: give the number of boxes, at least 1")
-    return _Search(rows, label).found(count)
+    seen = np.concatenate([row[1:] for row in rows])
+    sides = np.unique(np.quantile(seen, np.linspace(0, 1, LEVELS + 1), axis=0), axis=0).T
+    parts = np.stack([np.searchsorted(side[1:-1], seen[:, k], side="right") for k, side in enumerate(sides)], 1)
+    cells, which = np.unique(parts, axis=0, return_inverse=True)
+    each = np.arange(len(sides))
+    middles = (sides[each, cells] + sides[each, cells + 1]) / 2
+    ids = np.split(which.reshape(-1), np.cumsum([len(row) - 1 for row in rows])[:-1])
+    return BoxSearch(ids, label, middles, sides).found(count)
 
 
-def _inside(points: Points, box: Bounds) -> NDArray[np.bool_]:
-    """Which points [..., d] lie in a box; NaN does in none."""
-    within: NDArray[np.bool_] = np.all((points >= box[0]) & (points <= box[1]), axis=-1, keepdims=True)
-    return within[..., 0]
+class BoxSearch:
+    """Episodes as cells, side by side: [n, T], and as failures also the successes without their last step.
 
+    episodes: the cells visited after the start, which is no visit. middles: of the cells, [N, d]. sides: places for the
+    sides of boxes, between the cells, [d, levels].
+    """
 
-class _Search:
-    """Episodes side by side, padded with NaN: [n, T + 1, d]; a success minus its last step is a failure as well."""
-
-    def __init__(self, rows: Sequence[Points], labels: NDArray[np.bool_]) -> None:
-        cut = [row[:-1] for row, label in zip(rows, labels, strict=True) if label]
-        everything = [*rows, *cut]
-        self.points = np.full((len(everything), max(map(len, everything)), rows[0].shape[1]), np.nan)
-        for place, row in zip(self.points, everything, strict=True):
+    def __init__(
+        self, episodes: Sequence[NDArray[np.int64]], labels: NDArray[np.bool_], middles: Points, sides: Points
+    ) -> None:
+        cut = [row[:-1] for row, label in zip(episodes, labels, strict=True) if label]
+        everything = [*episodes, *cut]
+        self.cells = np.full((len(everything), max(map(len, everything))), len(middles))
+        """Padded with a cell that is in no box."""
+        for place, row in zip(self.cells, everything, strict=True):
             place[: len(row)] = row
-        self.points[:, 0] = np.nan  # the start is no visit
+        self.steps = self.cells.shape[1]
         self.labels = np.append(labels, np.zeros(len(cut), np.bool_))
-        self.ends = np.array([row[-1] for row, label in zip(rows, labels, strict=True) if label])
-        seen = self.points[~np.isnan(self.points[..., 0])]
-        self.sides = np.unique(np.quantile(seen, np.linspace(0, 1, LEVELS + 1), axis=0), axis=0).T
-        """Places for the sides, [d, levels]."""
+        self.weights = np.append(np.ones(len(labels)), np.full(len(cut), CUT))
+        self.weights /= self.weights.sum()
+        self.ends = middles[[row[-1] for row, label in zip(episodes, labels, strict=True) if label]]
+        self.middles, self.sides = middles, sides
 
-    def found(self, count: int) -> Boxes:
+    def found(self, count: int, *, gain: float = 0.0) -> Boxes:
+        """At most `count` boxes. gain: how much each must add to the fraction of outcomes predicted."""
         path = [self._around(self.ends)]
-        while len(path) < count:
-            found = self._next(path)
-            if found is None:
+        best = self._fitted(path)
+        while len(path) < count and (longer := self._longer(path)):
+            fitted = [self._fitted(each) for each in longer]
+            chosen = max(range(len(longer)), key=lambda index: self._predicted(fitted[index]))
+            if self._predicted(fitted[chosen]) < self._predicted(best) + gain:
                 break
-            path.insert(*found)
-        for index in reversed(range(len(path))):
+            path, best = longer[chosen], fitted[chosen]
+        return Boxes(best, 1 - self._predicted(best))
+
+    def _fitted(self, boxes: Sequence[Bounds]) -> tuple[Bounds, ...]:
+        """The boxes with their sides moved so that they predict as many outcomes as possible: twice, the last first."""
+        path = list(boxes)
+        for index in 2 * [*reversed(range(len(path)))]:
             path[index] = self._moved(path[index], partial(self._agreement, tuple(path), index))
-        return Boxes(tuple(path), 1 - self._agreement(path, 0, path[0]))
+        return tuple(path)
 
     def _around(self, points: Points) -> Bounds:
         """The box around nearly all of the points."""
         low, high = np.quantile(points, [0.01, 0.99], axis=0)
         return low, high
 
+    def _hits(self, box: Bounds) -> NDArray[np.bool_]:
+        """Where the episodes are in the box, [n, T]."""
+        hits: NDArray[np.bool_] = np.append(inside(self.middles, box), False)[self.cells]
+        return hits
+
     def _visits(self, path: Sequence[Bounds]) -> NDArray[np.int64]:
-        """Time at which each episode has visited the boxes in order, [n]; its length where it has not."""
-        steps = self.points.shape[1]
-        times = np.arange(steps)
-        at = np.zeros(len(self.points), np.int64)
+        """Time at which each episode has visited the boxes in order, [n]; the number of steps where it has not."""
+        times = np.arange(self.steps)
+        at = np.full(len(self.cells), -1)
         for box in path:
-            hits = _inside(self.points, box) & (times > at[:, None])
-            at = np.where(hits.any(1) & (at < steps), hits.argmax(1), steps)
+            hits = self._hits(box) & (times > at[:, None])
+            at = np.where(hits.any(1) & (at < self.steps), hits.argmax(1), self.steps)
         return at
+
+    def _predicted(self, path: Sequence[Bounds]) -> float:
+        """Fraction of the episodes whose outcome the path predicts, those without their last step counted less."""
+        return float(self.weights[(self._visits(path) < self.steps) == self.labels].sum())
 
     def _agreement(self, path: Sequence[Bounds], index: int, box: Bounds) -> float:
-        """Fraction of the episodes whose outcome is predicted if this box takes a place in the path."""
-        visited = self._visits([*path[:index], box, *path[index + 1 :]]) < self.points.shape[1]
-        return float((visited == self.labels).mean())
+        """The same if this box takes a place in the path."""
+        return self._predicted([*path[:index], box, *path[index + 1 :]])
 
-    def _next(self, path: Sequence[Bounds]) -> tuple[int, Bounds] | None:
-        """The place in the path and the box that separate successes best from refuters; None without refuters."""
-        steps = self.points.shape[1]
-        visited = self._visits(path) < steps
+    def _longer(self, path: Sequence[Bounds]) -> list[list[Bounds]]:
+        """Paths with one more box, those that separate successes best from refuters; none without refuters."""
+        visited = self._visits(path) < self.steps
         supporters, refuters = visited & self.labels, visited & ~self.labels
         if not refuters.any() or not supporters.any():
-            return None
-        best: tuple[float, int, Bounds] | None = None
+            return []
+        times = np.arange(self.steps)
+        found: list[tuple[float, list[Bounds]]] = []
         for slot in range(len(path)):
             begin, end = self._visits(path[:slot])[:, None], self._latest(path[slot:])[:, None]
-            times = np.arange(steps)
-            within = self.points.copy()
-            within[~((times > begin) & (times < end))] = np.nan
+            within = (times > begin) & (times < end)
 
-            def separation(box: Bounds, within: Points = within) -> float:
-                hit: NDArray[np.bool_] = np.asarray(_inside(within, box).any(1))
-                return float(hit[supporters].mean() - hit[refuters].mean())
+            def separation(box: Bounds, within: NDArray[np.bool_] = within) -> float:
+                hit: NDArray[np.bool_] = np.asarray((self._hits(box) & within).any(1))
+                return self._share(hit, supporters) - self._share(hit, refuters)
 
-            box = self._moved(max(self._coarse(), key=separation), separation)
-            if best is None or separation(box) > best[0]:
-                best = separation(box), slot, box
-        return (best[1], best[2]) if best is not None else None
+            for coarse in (self._cells(), *self._slabs()):
+                box = self._moved(max(coarse, key=separation), separation)
+                found.append((separation(box), [*path[:slot], box, *path[slot:]]))
+        found.sort(key=lambda each: -each[0])
+        return [longer for _, longer in found[:TRIED]]
+
+    def _share(self, hit: NDArray[np.bool_], among: NDArray[np.bool_]) -> float:
+        """Which part of some episodes, by weight, hit something."""
+        return float(self.weights[hit & among].sum() / self.weights[among].sum())
 
     def _latest(self, path: Sequence[Bounds]) -> NDArray[np.int64]:
-        """Latest time at which each episode begins to visit the boxes in order, [n]; 0 where it does not."""
-        steps = self.points.shape[1]
-        times = np.arange(steps)
-        at = np.full(len(self.points), steps)
+        """Latest time at which each episode begins to visit the boxes in order, [n]; -1 where it does not."""
+        times = np.arange(self.steps)
+        at = np.full(len(self.cells), self.steps)
         for box in reversed(path):
-            hits: NDArray[np.bool_] = _inside(self.points, box) & (times < at[:, None])
-            at = np.where(hits.any(1), steps - 1 - hits[:, ::-1].argmax(1), 0)
+            hits: NDArray[np.bool_] = self._hits(box) & (times < at[:, None])
+            at = np.where(hits.any(1), self.steps - 1 - hits[:, ::-1].argmax(1), -1)
         return at
 
-    def _coarse(self) -> list[Bounds]:
-        dimensions = len(self.sides)
-        parts = [side[np.linspace(0, len(side) - 1, COARSE + 1).astype(int)] for side in self.sides]
-        if dimensions <= FEW_DIMENSIONS:
-            cells = product(*(range(COARSE) for _ in parts))
-            return [
-                (
-                    np.array([part[i] for part, i in zip(parts, cell, strict=True)]),
-                    np.array([part[i + 1] for part, i in zip(parts, cell, strict=True)]),
-                )
-                for cell in cells
-            ]
-        found = []
-        for dimension, index in product(range(dimensions), range(COARSE)):
-            low, high = np.full(dimensions, -np.inf), np.full(dimensions, np.inf)
-            low[dimension], high[dimension] = parts[dimension][index], parts[dimension][index + 1]
-            found.append((low, high))
+    def _parts(self) -> list[Points]:
+        return [side[np.linspace(0, len(side) - 1, COARSE + 1).astype(int)] for side in self.sides]
+
+    def _cells(self) -> list[Bounds]:
+        """Coarse boxes: all combinations of a part of each dimension, where they are few."""
+        parts = self._parts()
+        if len(parts) > FEW_DIMENSIONS:
+            return [slab for slabs in self._slabs() for slab in slabs]
+        return [
+            (
+                np.array([part[i] for part, i in zip(parts, cell, strict=True)]),
+                np.array([part[i + 1] for part, i in zip(parts, cell, strict=True)]),
+            )
+            for cell in product(*(range(COARSE) for _ in parts))
+        ]
+
+    def _slabs(self) -> list[list[Bounds]]:
+        """Coarse boxes, for each dimension: a part of it, and all of the others."""
+        found: list[list[Bounds]] = []
+        for dimension, part in enumerate(self._parts()):
+            found.append([])
+            for index in range(COARSE):
+                low, high = np.full(len(self.sides), -np.inf), np.full(len(self.sides), np.inf)
+                low[dimension], high[dimension] = part[index], part[index + 1]
+                found[-1].append((low, high))
         return found
 
     def _moved(self, box: Bounds, worth: Callable[[Bounds], float]) -> Bounds:
@@ -177,8 +215,10 @@ class _Search:
                 for place in (outer, *self.sides[dimension]):
                     moved = (box[0].copy(), box[1].copy())
                     moved[side][dimension] = place
-                    if moved[0][dimension] < moved[1][dimension] and (value := worth(moved)) > best:
-                        box, best = moved, value
+                    if moved[0][dimension] < moved[1][dimension]:
+                        value = worth(moved)
+                        if value > best or (value == best and np.isinf(place)):  # sides that say nothing are left out
+                            box, best = moved, value
             if best == before:
                 break
         return box

@@ -265,7 +265,6 @@ def _states(several: Iterable[Answer]) -> dict[str, tuple[int, ...]]:
 
 
 def _telling(answer: Answer, core: tuple[KeyPath, ...], landmarks: LandmarkSearch) -> tuple[Any, ...]:
-    """How much the forced elements of an answer say, the least one first."""
-    tested = {key for path in core for key in path}
-    forced = {key for path in answer.paths for key in path} - tested
-    return tuple(sorted(landmarks.telling(key) for key in forced))
+    """How much an answer says: how many different moments it names, then its forced elements, the least one first."""
+    keys, tested = {key for path in answer.paths for key in path}, {key for path in core for key in path}
+    return landmarks.moments(keys), *sorted(landmarks.telling(key) for key in keys - tested)

@@ -11,7 +11,7 @@ What failures pass as often as successes do says nothing, so a forced landmark m
 unless hardly an episode failed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,8 @@ class Landmark:
     """Fraction of the failed episodes that never pass it; NaN if none failed."""
     change: float
     """How lasting the change is, from 0 to 1. Of an observation: the fraction of what is seen around it that is seen
-    only before or only after its first visit. Of an event: the fraction of the steps since it first happened in which
-    it holds."""
+    only before or only after its first visit. Of an event: the fraction of the steps since it first happened, ten per
+    episode at least, in which it holds."""
     name: str = ""
     observation: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     """What the agent saw there."""
@@ -67,6 +67,7 @@ class LandmarkSearch:
         self.store, self.evidence, self.lasting = store, evidence, lasting
         self._missed: dict[int, float] = {}
         self._change: dict[int, float] = {}
+        self._firsts: dict[int, bytes] = {}
 
     def branches(self, paths: Sequence[KeyPath]) -> tuple[Branch, ...]:
         """The landmarks of each sequence."""
@@ -106,6 +107,20 @@ class LandmarkSearch:
             if no_repeat(longer) and self.evidence.supported(longer, successes) >= max(1, enough):
                 return slot
         return None
+
+    def moments(self, keys: Iterable[int]) -> int:
+        """How many different moments these are: two that all successes first pass in the same step are one.
+
+        That a door is open and that it is no longer locked begin together, and say the same.
+        """
+        return len({self._first(key) for key in keys})
+
+    def _first(self, key: int) -> bytes:
+        """The step in which each success first passes a key, as bytes."""
+        if key not in self._firsts:
+            store = self.evidence.positives
+            self._firsts[key] = store.first_of(earliest_match(store, (key,))).tobytes()
+        return self._firsts[key]
 
     def telling(self, key: int) -> tuple[bool, float, float, int]:
         """How much a landmark says: whether any failure misses it, what changes with it, how many failures miss it."""

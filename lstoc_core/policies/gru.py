@@ -26,6 +26,11 @@ from lstoc_core.policies.fused_gru import recurrence
 from lstoc_core.trajectories.representation import is_pixels, nature_cnn
 from lstoc_core.trajectories.vector_env import ObservationTable
 
+ENOUGH = 20_000
+"""Observations after which their normalisation stays as it is."""
+FAR = 10.0
+"""Largest magnitude of a normalised number."""
+
 
 class Projection(NamedTuple):
     """The part of gates and heads that depends on the observation alone, for each of N rows of a table."""
@@ -47,11 +52,16 @@ class Step(NamedTuple):
 class RecurrentPolicy(nn.Module):
     """GRU actor-critic with A actions.
 
-    observation_shape, dtype: of one observation; all but pixels (`is_pixels`) are flattened.
+    observation_shape, dtype: of one observation; all but pixels (`is_pixels`) are flattened. Real numbers are
+    normalised by what was seen (`see`): each to mean 0 and standard deviation 1, at most `FAR`.
     hidden: GRU units H (default 128; pixels 256). features: embedding size F (default 128; pixels 512).
     memoryless: the hidden state is zero before each step, the ablation that shows what memory buys.
     generator: source of the initial weights.
     """
+
+    _mean: Tensor
+    _squares: Tensor
+    _seen: Tensor
 
     def __init__(
         self,
@@ -80,6 +90,13 @@ class RecurrentPolicy(nn.Module):
             self.recurrent_bias = nn.Parameter(torch.zeros(self.hidden_size))
             self.output = nn.Linear(size + self.hidden_size, num_actions + 1)
         self._initialise(generator)
+        self.normalised = np.dtype(dtype).kind == "f" and not self.pixels
+        """Whether observations are real numbers, which `see` learns to normalise."""
+        if self.normalised:
+            numbers = math.prod(observation_shape)
+            self.register_buffer("_mean", torch.zeros(numbers, dtype=torch.float64))
+            self.register_buffer("_squares", torch.zeros(numbers, dtype=torch.float64))  # of distances from the mean
+            self.register_buffer("_seen", torch.zeros((), dtype=torch.float64))
         if self.pixels:
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
@@ -99,11 +116,26 @@ class RecurrentPolicy(nn.Module):
         rows = torch.from_numpy(np.ascontiguousarray(observations))
         # pixels: channels first in meaning, last in memory
         rows = rows.permute(0, 3, 1, 2) if self.pixels else rows.reshape(len(rows), -1)
+        if self.normalised:
+            deviation = (self._squares / self._seen.clamp(min=1)).sqrt()
+            scale = torch.where(deviation > 0, deviation, 1.0)
+            rows = ((rows - self._mean) / scale).clamp(-FAR, FAR)
         inputs = rows.to(self.recurrent.dtype)
         if self.pixels:
             inputs.div_(255)
         embedding: Tensor = self.embed(inputs)
         return embedding
+
+    @torch.no_grad()
+    def see(self, observations: NDArray[Any]) -> None:
+        """Normalise by these observations [N, ...] and those seen before, until `ENOUGH` were."""
+        if not self.normalised or self._seen >= ENOUGH:
+            return
+        rows = torch.from_numpy(np.asarray(observations, np.float64).reshape(len(observations), -1))
+        total, distance = self._seen + len(rows), rows.mean(0) - self._mean
+        self._squares += (rows - rows.mean(0)).square().sum(0) + distance.square() * self._seen * len(rows) / total
+        self._mean += distance * len(rows) / total
+        self._seen += len(rows)
 
     def initial_hidden(self, batch: int) -> Tensor:
         """Hidden state before the first observation of an episode: zeros [B, H]."""

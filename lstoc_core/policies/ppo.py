@@ -142,6 +142,7 @@ class PPO:
         self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
         """Rows of the last segment: the next one embeds them first."""
+        self.policy.see(self._sight.observations[self._rows])
         self.rewards.reset(ids)
         self.episodes.begin(ids)
 
@@ -180,7 +181,9 @@ class PPO:
             segment, gamma=self.config.gamma, gae_lambda=self.config.gae_lambda
         )
         targets = torch.from_numpy(advantages), torch.from_numpy(returns)
-        return stats | self._optimise(segment, hidden, *targets, epsilon)
+        stats |= self._optimise(segment, hidden, *targets, epsilon)
+        self.policy.see(self._sight.observations[np.unique(segment.ids)])
+        return stats
 
     @torch.no_grad()
     def _collect(self, epsilon: float) -> tuple[_Segment, NDArray[np.bool_]]:

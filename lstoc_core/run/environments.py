@@ -11,7 +11,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from lstoc_core.logic.fsm import FSM
-from lstoc_core.trajectories.events import NameEvents
+from lstoc_core.trajectories.events import Events
 from lstoc_core.trajectories.flat import box_like
 from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.success import Success
@@ -75,9 +75,7 @@ def identity_of(problem: Any) -> str:
     return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
 
 
-def vector_of_ids(
-    env: Any, num_envs: int, *, seed: int, success: Success, events: NameEvents | None = None
-) -> IdVectorEnv:
+def vector_of_ids(env: Any, num_envs: int, *, seed: int, success: Success, events: Events | None = None) -> IdVectorEnv:
     """A vector environment of observation ids, made from whatever was given."""
     if events is not None and isinstance(env, Problem | IdVectorEnv):
         raise ValueError(

@@ -38,9 +38,12 @@ EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_
 def fitting(explorer: str | MakeExplorer, method: object, *, events: bool = False) -> str | MakeExplorer:
     """The explorer as given; the automatic choice is the policy for events, and for the paper's method."""
     if events and explorer == "planner":
-        raise ValueError("explorer='planner' knows no events: use explorer='policy' or 'auto'")
+        raise ValueError(
+            "explorer='planner' knows no events: its map is one of observations that recur, and its beliefs put each "
+            "name on one of them; use explorer='policy' or 'auto'"
+        )
     if explorer == "auto" and events:
-        return partial(make_policy, reason="the planner's map is one of observations, not of events")
+        return partial(make_policy, reason="the planner's map is one of observations that recur, not of events")
     if explorer == "auto" and method == "forward":
         return partial(make_policy, reason="the published method explores by it")
     return explorer

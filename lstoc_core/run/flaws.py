@@ -1,6 +1,7 @@
 """What is wrong with a run, found by itself: one sentence each, with the cause and the argument that mends it."""
 
 from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.trajectories.cells import CellIdentity
 from lstoc_core.trajectories.interned import InternedVectorEnv
 
 EARLY = 2_000
@@ -17,19 +18,20 @@ def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
     found: dict[str, str] = {}
     episodes, successes = len(store), int(store.labels.sum())
     distinct = len(env.observations)
-    if steps >= EARLY and distinct > MOST_NEW * steps:
+    foreign = isinstance(env, InternedVectorEnv)
+    boxed = isinstance(env, InternedVectorEnv) and isinstance(env.vocabulary, CellIdentity)
+    if steps >= EARLY and distinct > MOST_NEW * steps and not boxed:
         what = "sets of features" if isinstance(env, InternedVectorEnv) and env.vocabulary else "observations"
         found["novelty"] = (
             f"{what} hardly repeat: {distinct:,} different ones in {steps:,} steps, and a key state must recur; "
-            "say what recurs by events= (a function of an observation, or tiles()), or when two observations are the "
-            "same by InternedVectorEnv(..., identity=...)"
+            "say what recurs by events= (a function of an observation, tiles(), or 'boxes' for a few real numbers), or "
+            "when two observations are the same by InternedVectorEnv(..., identity=...)"
         )
     if episodes >= ENOUGH and successes == episodes:
         found["only successes"] = (
             f"all {episodes} episodes succeeded: without failures there is nothing to contrast; check success=, or "
             "make episodes shorter, so that some fail"
         )
-    foreign = isinstance(env, InternedVectorEnv)
     if foreign and episodes >= ENOUGH and not successes and steps >= 5 * EARLY:
         found["no successes"] = (
             f"none of {episodes} episodes succeeded in {steps:,} steps: check success=, or make the task easier to "

@@ -17,9 +17,11 @@ from lstoc_core.discovery.method import DiscoveryMethod
 from lstoc_core.discovery.published.forward import Forward
 from lstoc_core.discovery.published.importance import GAMMA, scores
 from lstoc_core.discovery.published.training import CONVERGED, TRAININGS
+from lstoc_core.discovery.regions import Regions
 from lstoc_core.labeling import LabelingError, label
-from lstoc_core.logic.fsm import FSM
+from lstoc_core.logic.fsm import FSM, Word
 from lstoc_core.suggestions import unknown
+from lstoc_core.trajectories.cells import CellIdentity
 from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -53,11 +55,30 @@ class Setting:
 MakeMethod = Callable[[Setting], DiscoveryMethod]
 
 
-def make_guided(setting: Setting) -> Guided:
-    """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories."""
-    contrast = _LearnedContrast(setting) if setting.contrast == "learned" else None
+def make_guided(setting: Setting) -> Guided | Regions:
+    """Ours. With an FSM, it finishes when exactly one answer is consistent with the trajectories.
+
+    Where key states are boxes, it finishes when they predict the episodes that come after them.
+    """
     vocabulary = vocabulary_of(setting.env)
-    return guided_for(setting.fsm, setting.config.guided, contrast, EventReading(vocabulary) if vocabulary else None)
+    if isinstance(vocabulary, CellIdentity):
+        return Regions(vocabulary, _only_sequence(setting.fsm), seed=setting.seed)
+    contrast = _LearnedContrast(setting) if setting.contrast == "learned" else None
+    reading = EventReading(vocabulary) if vocabulary else None
+    return guided_for(setting.fsm, setting.config.guided, contrast, reading)
+
+
+def _only_sequence(fsm: FSM | None) -> Word | None:
+    """The FSM's only minimal sequence, of different symbols; None without an FSM."""
+    if fsm is None:
+        return None
+    first, *others = fsm.minimal_sequences()
+    if others or len(set(first)) < len(first):
+        raise ValueError(
+            "events='boxes' with an FSM of several sequences, or with a symbol that comes twice: boxes are sought for "
+            "one sequence; say what recurs by events=, a function of an observation"
+        )
+    return first
 
 
 def guided_for(
@@ -75,11 +96,16 @@ def guided_for(
 def make_forward(setting: Setting) -> Forward:
     """The paper's. With an FSM, it finishes when the sequences of its tree can be named."""
     fsm, config = setting.fsm, setting.config.forward
-    if vocabulary_of(setting.env) is not None:
-        raise ValueError("method='forward' knows no events: use method='guided', or leave events= out")
+    vocabulary = vocabulary_of(setting.env)
+    if isinstance(vocabulary, CellIdentity):
+        raise ValueError(
+            "method='forward' knows no boxes: it rates states one by one, and a box is sought among many; use "
+            "method='guided', or give events= as a function"
+        )
+    reading = EventReading(vocabulary) if vocabulary else None
     accept = partial(named, fsm=fsm) if fsm else None
     training = TRAININGS[config.training].sized(setting.env.observations)
-    return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount)
+    return Forward(config, fsm, accept, training, setting.seed, gamma=setting.discount, reading=reading)
 
 
 def named(paths: Sequence[KeyPath], fsm: FSM) -> Mapping[str, int] | None:

@@ -10,7 +10,7 @@ Several events may happen in one step; then none of them comes before the other.
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,15 @@ from lstoc_core.trajectories.store import TrajectoryStore, ranges
 
 NameEvents = Callable[[Any], Iterable[Hashable]]
 """From an observation, as the environment gives it, to the names of the features that hold in it."""
+BOXES = "boxes"
+Events = NameEvents | Literal["boxes"]
+"""What `events=` takes: such a function, or "boxes" for continuous observations (see `cells`)."""
 NOTHING = 0
 """The event that stands for none: where an episode starts, and on its last step if nothing begins there."""
 CACHED_BYTES = 32_000_000
 """Most bytes of observations whose states are remembered."""
+LASTING = 10
+"""Fewest steps of an episode over which a feature is judged to last."""
 
 
 class Vocabulary(Protocol):
@@ -148,7 +153,10 @@ class EventReading:
         return int(states[0]) if len(states) else 0
 
     def lasting(self, event: int) -> float:
-        """Fraction of the steps since a feature first began in an episode in which it holds, in what was read last."""
+        """Fraction of the steps since a feature first began in an episode in which it holds, in what was read last.
+
+        At least `LASTING` steps are counted for each episode: what begins just before the end has no time to end.
+        """
         store = self._source
         if store is None or not len(store):
             return 0.0
@@ -157,7 +165,9 @@ class EventReading:
         first = store.offsets[1:].copy()
         np.minimum.at(first, owner[begun], begun)
         since = np.arange(store.size) >= first[owner]
-        return float(np.isin(store.ids[since], states).mean()) if since.any() else 0.0
+        left = store.offsets[1:] - first
+        held = int(np.isin(store.ids[since], states).sum())
+        return float(held / np.maximum(left, LASTING)[left > 0].sum()) if held else 0.0
 
     def _append(self, ids: NDArray[np.int32], offsets: NDArray[np.int64], labels: NDArray[np.bool_]) -> None:
         state = ids.astype(np.int64)

@@ -21,8 +21,9 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, Vecto
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.trajectories.cells import CellIdentity
 from lstoc_core.trajectories.door import InputError
-from lstoc_core.trajectories.events import EventIdentity, NameEvents, Sight, Vocabulary
+from lstoc_core.trajectories.events import BOXES, EventIdentity, Events, Sight, Vocabulary
 from lstoc_core.trajectories.flat import FlatObservations, ListedActions
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
 from lstoc_core.trajectories.same_step import SameStepVectorEnv
@@ -43,8 +44,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
     seed: environment i is seeded with seed + i at the first reset.
     asynchronous: each environment in a process of its own, for slow ones; envs must then be factories.
     success: how the label of an episode is read at its end (see `Success`).
-    events: key states are features of observations (see `events`). Ids are then sets of features; what a policy sees is
-    a row of `sight`.
+    events: key states are features of observations (see `events`), or boxes ("boxes", see `cells`). Ids are then sets
+    of features, or cells; what a policy sees is a row of `sight`.
 
     Observations become arrays of one shape (see `FlatObservations`), actions numbers (see `ListedActions`).
     """
@@ -59,10 +60,10 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         seed: int | None = 0,
         asynchronous: bool = False,
         success: Success = "auto",
-        events: NameEvents | None = None,
+        events: Events | None = None,
     ) -> None:
         check_success(success)
-        if events is not None and identity is not None and not isinstance(identity, EventIdentity):
+        if events is not None and identity is not None and not isinstance(identity, EventIdentity | CellIdentity):
             raise ValueError("events= and identity= both say what a state is: give one of them")
         self._vector: VectorEnv[Any, Any, Any]
         if isinstance(envs, VectorEnv):
@@ -78,8 +79,10 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_action_space = spaces.Discrete(self.num_actions)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.identity: Identity = identity or (EventIdentity(events, self.flat) if events else ExactIdentity())
-        self.vocabulary: Vocabulary | None = self.identity if isinstance(self.identity, EventIdentity) else None
+        self.identity: Identity = identity or _identity(events, self.flat)
+        self.vocabulary: Vocabulary | None = (
+            self.identity if isinstance(self.identity, EventIdentity | CellIdentity) else None
+        )
         """The events, where key states are features."""
         box = self.flat.box
         self.sight = Sight(SIGHT * self.num_envs, box.shape, box.dtype) if self.vocabulary is not None else None
@@ -165,6 +168,15 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
     def _intern(self, observations: NDArray[Any]) -> NDArray[np.int64]:
         self._seen = True
         return self.identity.ids(observations)
+
+
+def _identity(events: Events | None, flat: FlatObservations) -> Identity:
+    """What a state is, by what was given as `events`."""
+    if isinstance(events, str):
+        if events != BOXES:
+            raise ValueError(f"events={events!r}: give a function of an observation, tiles(), or {BOXES!r}")
+        return CellIdentity(flat)
+    return ExactIdentity() if events is None else EventIdentity(events, flat)
 
 
 class _Labelled(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -80,13 +80,14 @@ def explained_by(store: TrajectoryStore, sequences: Iterable[Sequence[int]]) -> 
 def after(store: TrajectoryStore, path: Sequence[int]) -> TrajectoryStore:
     """The trajectories conditioned on `path`, cut to the part after its earliest match.
 
-    Each starts on the last element of the path (on its own start for the empty path); visits come strictly after.
+    Each starts on the last element of the path (on its own start for the empty path), or on what is joined to it;
+    visits come strictly after.
     """
     match = earliest_match(store, path)
     chosen = np.flatnonzero(match >= 0)
     if len(chosen) == 0:
         raise ValueError(f"no trajectory of {len(store)} visits the path {list(path)} in order; collect more")
-    return store.cut(chosen, match[chosen], store.offsets[1:][chosen])
+    return store.cut(chosen, store.last_of(match[chosen]), store.offsets[1:][chosen])
 
 
 # --- first occupancy (Section "Discovering Next Subgoal") ---

@@ -26,7 +26,7 @@ class Tiles:
 
     def __call__(self, observation: Any) -> list[str]:
         image = self._image(observation)
-        kinds, colours = image[..., 0], image[..., 1]
+        kinds = image[..., 0]
         own = None if (kinds == AGENT).any() else (image.shape[0] // 2, image.shape[1] - 1)
         names: dict[str, None] = {}
         for x, y in np.argwhere(kinds >= DOOR).tolist():
@@ -34,8 +34,7 @@ class Tiles:
             names[f"carries {name}" if (x, y) == own else name] = None
             if self.places and (x, y) != own:
                 names[f"{name} at {x},{y}"] = None
-        there = set(zip(kinds.ravel().tolist(), colours.ravel().tolist(), strict=True))
-        return [*names, *self._gone(there)]
+        return [*names, *self._gone(set(map(tuple, image.reshape(-1, 3).tolist())))]
 
     def _image(self, observation: Any) -> NDArray[Any]:
         image = np.asarray(observation["image"] if isinstance(observation, dict) else observation)
@@ -54,22 +53,23 @@ class Tiles:
             name = f"{COLOURS[colour] if colour < len(COLOURS) else f'colour {colour}'} {name}"
         return f"{name} {STATES[state] if state < len(STATES) else state}" if kind == DOOR else name
 
-    def _gone(self, there: set[tuple[int, int]]) -> Iterator[str]:
-        for kind in MOVABLE:
-            if not self.colours and not any(each == kind for each, _ in there):
-                yield f"no {KINDS[kind]}"
-            for colour, told in enumerate(COLOURS if self.colours else ()):
-                if (kind, colour) not in there:
-                    yield f"no {told} {KINDS[kind]}"
+    def _gone(self, there: set[tuple[int, int, int]]) -> Iterator[str]:
+        """Objects that are nowhere, and doors that are nowhere closed or locked, by their names without a place."""
+        shown = {self._name(*each) for each in there if each[0] >= DOOR}
+        for colour in range(len(COLOURS) if self.colours else 1):
+            for kind, state in (*((kind, 0) for kind in MOVABLE), (DOOR, 1), (DOOR, 2)):
+                if (name := self._name(kind, colour, state)) not in shown:
+                    yield f"no {name}"
 
 
 def tiles(*, places: bool = True, colours: bool = True) -> Tiles:
     """Events of images [width, height, 3] of objects, colours and states, as MiniGrid gives them.
 
     Each object with its colour, and a door with its state, somewhere ("yellow door open") and, with `places`, at its
-    place ("yellow door open at 2,3"); the agent ("agent at 3,3"); movable objects that are gone ("no yellow key"). In a
-    view without the agent, the object on its own cell is carried ("carries yellow key"). colours=False leaves the
-    colours out, where they change with every episode ("no key").
+    place ("yellow door open at 2,3"); the agent ("agent at 3,3"); movable objects that are gone ("no yellow key"), and
+    doors that are no longer closed or locked ("no yellow door locked"), also while the agent hides them. In a view
+    without the agent, the object on its own cell is carried ("carries yellow key"). colours=False leaves the colours
+    out, where they change with every episode ("no key").
 
     Use MiniGrid's FullyObsWrapper where the task ends on a place: in its partial view, the agent hides what it stands
     on.

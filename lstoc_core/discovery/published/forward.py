@@ -17,6 +17,7 @@ from lstoc_core.discovery.published.importance import GAMMA, Objective, scores
 from lstoc_core.discovery.published.training import TRAININGS, Fit, Training
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.logic import FSM
+from lstoc_core.trajectories.events import NOTHING, EventReading
 from lstoc_core.trajectories.matching import KeyPath, after, contains, explained_by
 from lstoc_core.trajectories.store import TrajectoryStore
 
@@ -93,6 +94,7 @@ class Forward:
 
     fsm: the tree must be consistent with it (condition (***)). accept: names the sequences at the end.
     gamma: the environment's discount. training: how f_ω is trained; None: as the config says.
+    reading: how trajectories are read as events; keys are then events, and time counts events. None: keys are ids.
     """
 
     def __init__(
@@ -104,8 +106,9 @@ class Forward:
         seed: int = 0,
         *,
         gamma: float = GAMMA,
+        reading: EventReading | None = None,
     ) -> None:
-        self.config = config or ForwardConfig()
+        self.config, self.reading = config or ForwardConfig(), reading
         self.fsm, self.accept, self.seed = fsm, accept, seed
         self.training = training or TRAININGS[self.config.training]
         self.gamma = gamma if self.config.gamma is None else self.config.gamma
@@ -146,6 +149,7 @@ class Forward:
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
+        store = self.reading(store) if self.reading is not None else store
         used = store if self.config.keep else store.select(np.arange(self._first, len(store)))
         positives, negatives = used.select(used.positives), used.select(used.negatives)
         self.missing = Missing() if len(positives) else Missing.one("no success was seen")
@@ -214,6 +218,8 @@ class Forward:
         candidates = np.bincount(visits, minlength=positives.num_ids) > 0
         candidates[[self.key_states[self.tree.keys[child]] for child in self.tree.children(node)]] = False
         candidates[list(self.attempt.working_path[-1:])] = False  # a key state cannot follow itself
+        if self.reading is not None:
+            candidates[NOTHING] = False
         return candidates
 
     def _expand(self, positives: TrajectoryStore, negatives: TrajectoryStore, candidates: NDArray[np.bool_]) -> None:
