@@ -428,7 +428,7 @@ FAULTS: dict[str, tuple[Callable[[int], Outcomes], int, int]] = {
     "a run killed at a line of what writes its checkpoint": (kills_while_saving, 99, 2),
     "files of a run damaged": (damaged_runs, 99, 3),
     "files of a checkpoint damaged": (damaged_checkpoints, 60, 6),
-    "two processes on the same runs": (two_processes, 3, 0),
+    "two processes on the same runs": (two_processes, 2, 0),
     "workers killed, gone, or with other code": (lost_workers, 4, 0),
     "observations and labels that cannot be used": (bad_input, 26, 4),
     "an environment that raises": (raising_worlds, 12, 2),

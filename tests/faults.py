@@ -88,10 +88,10 @@ listed first are in the last column. *Undecided*: the budget was used up, and th
 
 {violations}
 
-What stays undecided, violated or not, are mostly worlds in which a second way leads through the place where episodes
-end: the planner closes no gap of its map there before it has an answer to test. A cell that looks like a key state is
-often told as noise: a run ends with the first contradiction, after about as many episodes as it took to answer, and so
-few do not show two places behind one observation.
+Undecided, with two keys that look alike or a wrong FSM: the FSM has a sequence that the world lacks, and no episode can
+say so. Without a violation: a key state that can be reached alone only through the place where episodes end; the
+planner closes no gap of its map there before it has an answer to test. A cell that looks like a key state often goes
+unnamed: the run ends with the first contradiction, and the diagnosis asks for five passages of each of the two places.
 
 ## A run that cannot finish
 

@@ -292,6 +292,18 @@ def test_any_part_of_a_file_is_refused_as_a_whole(tmp_path):
             read(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(("at", "value"), [(6, 83), (8, 1), (10, 99)], ids=["version", "encrypted", "compression"])
+def test_a_store_whose_archive_claims_what_cannot_be_read_is_refused(tmp_path, at, value):
+    """Byte `at` of an entry in the archive's directory; found by files with random bytes."""
+    file = tmp_path / "store.npz"
+    np.savez(file, **WHOLE)
+    data = bytearray(file.read_bytes())
+    data[data.index(b"PK\x01\x02") + at] = value
+    file.write_bytes(data)
+    with pytest.raises(InputError, match="is not a whole trajectory file"):
+        TrajectoryStore.load(file)
+
+
 def test_a_discovery_whose_ids_do_not_fit_is_refused(tmp_path):
     found = run(Told, fsm="a;b", confirm=0)
     found.observations = found.observations[:2]

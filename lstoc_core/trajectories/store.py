@@ -13,11 +13,9 @@ goes on strictly after the step: of two elements of one step, neither comes befo
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -289,7 +287,7 @@ class TrajectoryStore:
                 parts = {name: file[name] for name in file.files}
         except FileNotFoundError:
             raise
-        except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile, zlib.error) as error:
+        except Exception as error:  # whatever a damaged file leads to
             raise InputError(f"{path} is not a whole trajectory file ({error}): save it again") from error
         return cls.from_arrays(parts, str(path))
 
