@@ -84,10 +84,14 @@ class Evidence:
         """
         ends = [end for end in range(1, len(path) + 1) if path[:end] != other[:end]]
         return len(path) == len(other) and all(
-            np.array_equal(*(store.first_of(self.match(store, each[:end])) for each in (path, other)))
+            np.array_equal(self._moments(store, path[:end]), self._moments(store, other[:end]))
             for store in (self.positives, self.failures)
             for end in ends
         )
+
+    def _moments(self, store: TrajectoryStore, path: KeyPath) -> Indices:
+        """Where the step begins in which each trajectory has visited a path."""
+        return store.first_of(self.match(store, path))
 
     def tolerated(self, trials: Number) -> Number:
         """Most flipped labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
