@@ -13,12 +13,14 @@ import lstoc_core as lstoc
 from lstoc_core.discovery.consistent import answers
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.evidence import Evidence
+from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.landmarks import LandmarkSearch
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.logic import parse
 from lstoc_core.loop import LSTOCConfig
 from lstoc_core.policies.ppo import PPOConfig
 from lstoc_core.policies.rewards import RewardConfig, RewardModel, RewardPlan
+from lstoc_core.run.methods import guided_for
 from lstoc_core.trajectories import TrajectoryStore, contains, segment_counts
 from lstoc_core.trajectories.events import NOTHING, EventIdentity, EventReading, Sight
 from lstoc_core.trajectories.flat import FlatObservations
@@ -177,6 +179,25 @@ def test_events_that_first_happen_together_are_one_moment():
     assert LandmarkSearch(store, Evidence(store)).moments({1, 2, 3}) == 2
     apart = stored([*together, ([set(), {1}, {1, 2}, {3}], True)])
     assert LandmarkSearch(apart, Evidence(apart)).moments({1, 2, 3}) == 3
+
+
+def flower_by_two_names(row):
+    return [*lawn(row), *["petal"] * ("flower" in lawn(row))]
+
+
+@pytest.mark.parametrize("formula", [None, "a;b"])
+def test_two_names_of_one_moment_keep_nothing_open(formula):
+    rows, labels = episodes(600)
+    identity = EventIdentity(flower_by_two_names, FlatObservations(Copies.observation_space))
+    store = TrajectoryStore()
+    store.append([identity.ids(each) for each in rows], None, labels)
+    method = guided_for(parse(formula).fsm() if formula else None, GuidedConfig(), reading=EventReading(identity))
+    for count in (250, 600):
+        method.advance(store.select(np.arange(count)))
+    assert method.finished, str(method.missing)
+    assert [identity.event_name(key) for key in method.paths[0]][1] == "at (4, 4)"
+    assert identity.event_name(method.paths[0][0]) in ("flower", "petal")
+    assert not method.proved, "no episode can tell the names apart"
 
 
 def test_what_a_policy_sees_stays_while_half_a_table_of_new_observations_comes():

@@ -80,16 +80,24 @@ def alike(evidence: Evidence, structure: Sequence[Word]) -> list[Answer]:
     """All consistent answers, if they differ only in *forced* elements, which no episode has ever omitted; else none.
 
     The *core* of an answer is its paths without the elements whose removal admits no refuter. The answers are alike if
-    they are complete and have the same core: then no episode says anything about where they differ.
+    they are complete and have the same core, or cores of the same moments: then no episode says anything about where
+    they differ.
     """
     found: dict[tuple[KeyPath, ...], Answer] = {}
-    cores: set[frozenset[KeyPath]] = set()
+    first: list[KeyPath] | None = None
     for answer in _Search(evidence, structure, MAX_WORK).answers({}):
         found.setdefault(answer.paths, answer)
-        cores.add(frozenset(map(evidence.pruned, answer.paths)))
-        if len(cores) > 1 or not answer.complete(structure):
+        core = sorted({evidence.pruned(path) for path in answer.paths})
+        first = core if first is None else first
+        if not answer.complete(structure) or not _same_core(evidence, first, core):
             return []
     return sorted(found.values())
+
+
+def _same_core(evidence: Evidence, first: Sequence[KeyPath], core: Sequence[KeyPath]) -> bool:
+    return len(first) == len(core) and all(
+        path in core or any(evidence.same_moments(path, other) for other in core) for path in first
+    )
 
 
 class _Search:

@@ -77,6 +77,22 @@ class Evidence:
                 return self.pruned(shorter)
         return path
 
+    def same_moments(self, path: KeyPath, other: KeyPath) -> bool:
+        """Whether both paths are visited in the same steps, element by element, in every episode.
+
+        Only events can be: that a door is open and that it is no longer closed. No episode can tell such paths apart.
+        """
+        ends = [end for end in range(1, len(path) + 1) if path[:end] != other[:end]]
+        return len(path) == len(other) and all(
+            np.array_equal(self._moments(store, path[:end]), self._moments(store, other[:end]))
+            for store in (self.positives, self.failures)
+            for end in ends
+        )
+
+    def _moments(self, store: TrajectoryStore, path: KeyPath) -> Indices:
+        """Where the step begins in which each trajectory has visited a path."""
+        return store.first_of(self.match(store, path))
+
     def tolerated(self, trials: Number) -> Number:
         """Most flipped labels to expect among `trials` (a number or an array): the 99.9 % quantile under `noise`."""
         if not self.noise:

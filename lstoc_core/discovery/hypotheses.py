@@ -278,7 +278,7 @@ class GuidedSearch(Evidence):
         return findings
 
     def _rivals(self, path: KeyPath, successes: Indices) -> tuple[KeyPath, ...]:
-        """Sequences with one element exchanged that explain the same successes and have no refuters."""
+        """Sequences with one element exchanged that explain the same successes, at other moments, without refuters."""
         enough = max(1, len(successes) - self.tolerated(len(successes)))
         rivals = [
             other
@@ -286,7 +286,7 @@ class GuidedSearch(Evidence):
             for state, _ in self._exchanges(path, index, successes, enough)
             if no_repeat(other := (*path[:index], state, *path[index + 1 :])) and not self.admits(other)
         ]
-        return tuple(rivals)
+        return tuple(other for other in rivals if not self.same_moments(path, other))
 
     # -- counting --------------------------------------------------------------------------------------------------
 
