@@ -21,6 +21,7 @@ from lstoc_core import reproduce as driver
 from lstoc_core.drawing import gallery
 from lstoc_core.study import experiments
 from lstoc_core.study.cache import RunsFailed
+from lstoc_core.study.claims import CLAIMS
 
 NOTEBOOKS = paths.NOTEBOOKS
 """The real ones; `places` puts others in their place."""
@@ -170,6 +171,7 @@ def test_the_gallery_tells_the_claims_of_the_committed_runs(tmp_path):
 
 def test_every_figure_of_a_claim_is_in_the_map():
     assert {claim.figure for claim in gallery.read_claims()} <= {item.name for item in gallery.read_paper_map()}
+    assert [claim.text for claim in gallery.read_claims()] == [claim.text for claim in CLAIMS], "none is left out"
 
 
 def test_runs_come_first_all_in_one_go(monkeypatch, capsys):
