@@ -9,6 +9,7 @@ from test_loop import SMALL, run, tiny
 
 import lstoc_core as lstoc
 from lstoc_core.discovery.method import Request
+from lstoc_core.discovery.published.forward import Forward, ForwardConfig
 from lstoc_core.exploration.policy import LEAST_BONUS, PolicyExplorer
 from lstoc_core.policies.rewards import RewardConfig
 from lstoc_core.trajectories.recorder import EpisodeRecorder
@@ -130,6 +131,19 @@ def test_successes_pay_only_while_few_episodes_succeed(share, pays):
         scout.explore(Request(), 0)
     paid = scout.plan(Request(success_share=share), 0).config
     assert (paid.success, paid.explained) == ((SMALL.success, SMALL.explained) if pays else (0.0, 0.0))
+
+
+def test_a_tour_pays_no_more_than_the_request_allows():
+    scout = explorer(bonus=0.5)
+    assert scout.plan(Request(tour=1.0), 0).config.bonus == 0.5, "nothing is known of how long a tour can be"
+    while not len(scout.trajectories):
+        scout.explore(Request(), 0)
+    seen, longest = len(scout.env.observations), int(scout.trajectories.lengths.max())
+    assert scout.plan(Request(tour=1.0), 0).config.bonus == pytest.approx(SMALL.success / min(seen, longest))
+    assert scout.plan(Request(tour=1e6), 0).config.bonus == 0.5
+    assert scout.plan(Request(), 0).config.bonus == 0.5
+    assert Forward().request.tour is None
+    assert Forward(ForwardConfig(tour=0.3)).request.tour == 0.3
 
 
 def test_a_fixed_policy_is_frozen_once_there_is_something_to_follow():

@@ -71,6 +71,8 @@ class Request:
     """ε: probability of a random action while collecting; None: the explorer's default."""
     success_share: float | None = None
     """Successes are worth nothing while at least this fraction of recent episodes succeeds; None: they always pay."""
+    tour: float | None = None
+    """Most that an episode earns by looking around, in successes; None: no bound."""
     testing: bool = False
     """Whether an answer is found, and episodes are to put it to the test: by ways that it says are no successes."""
 

@@ -60,7 +60,7 @@ class PolicyExplorer:
         """The rewards for a request, after so many trajectories without news."""
         config = self.config
         doublings = min(MOST_DOUBLINGS, silence // config.patience) if config.patience else 0
-        bonus = max(config.bonus, LEAST_BONUS if doublings else 0.0) * 2**doublings
+        bonus = max(self._bonus(request), LEAST_BONUS if doublings else 0.0) * 2**doublings
         success, explained = config.success, config.explained / 2**doublings
         recent = self.trajectories.labels[-RECENT:]
         if request.success_share is not None and len(recent) and recent.mean() >= request.success_share:
@@ -68,6 +68,13 @@ class PolicyExplorer:
         paid = RewardConfig(success, explained, config.progress, bonus, rearm=config.rearm)
         worth = self._missed() if doublings else np.empty(0)
         return RewardPlan(paid, request.follow, request.explained, worth=worth)
+
+    def _bonus(self, request: Request) -> float:
+        """The first-occupancy bonus, small enough that a tour earns no more than the request allows."""
+        most = min(len(self.env.observations), int(self.trajectories.lengths.max(initial=0)))
+        if request.tour is None or not most:
+            return self.config.bonus
+        return min(self.config.bonus, request.tour * self.config.success / most)
 
     def _missed(self) -> NDArray[np.float64]:
         """Fraction of the last `patience // 4` episodes that never visited each observation, [num_ids]."""

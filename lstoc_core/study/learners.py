@@ -37,7 +37,8 @@ def explored(task: Task, steps: int, *, seed: int, epsilon: float | None = None)
     config = LSTOCConfig()
     explorer = PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=seed), config, seed=seed)
     chosen = config.forward.epsilon if epsilon is None else epsilon
-    request = Request(epsilon=chosen, success_share=config.forward.success_share)
+    forward = config.forward
+    request = Request(epsilon=chosen, success_share=forward.success_share, tour=forward.tour)
     while explorer.env_steps < steps:
         explorer.explore(request, silence=0)
     return explorer.trajectories

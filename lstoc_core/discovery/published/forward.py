@@ -33,6 +33,9 @@ class ForwardConfig:
     """ε: probability of a random action while exploring; overrides the explorer's default."""
     success_share: float | None = 0.5
     """Successes pay π_exp only while a smaller fraction of recent episodes succeeds, so that failures go on coming."""
+    tour: float | None = None
+    """Most that an episode of π_exp earns by its first-occupancy bonus, in successes; None: no bound. Where a tour of
+    the world pays more than the task, the policy takes the tour."""
     threshold: int = 80
     """N_T: a discovery at the working node waits for this many unexplained successes conditioned on it."""
     increment: int = 20
@@ -145,7 +148,8 @@ class Forward:
     def request(self) -> Request:
         """Follow the path of the working node; a success through a satisfying sequence teaches nothing new."""
         path = self.attempt.working_path
-        return Request((path,) if path else (), self.paths, self.config.epsilon, self.config.success_share)
+        config = self.config
+        return Request((path,) if path else (), self.paths, config.epsilon, config.success_share, config.tour)
 
     def advance(self, store: TrajectoryStore) -> Missing:
         """Run the algorithm until it finishes or needs more trajectories; what is missing then."""
