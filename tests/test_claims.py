@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from lstoc_core import paths
-from lstoc_core.study import claims
+from lstoc_core.study import claims, tables
 from lstoc_core.study.readings import Reading
 
 
@@ -93,11 +93,11 @@ def test_the_planner_must_be_above_every_other_learner_on_every_task(rate, solve
     ]
     columns = ["task", "method", "seed", "profile", "env_steps", "success_rate", "solved", "budget"]
     table = pd.DataFrame(rows, columns=columns)
-    above = claims.judge_every(table, ["letter-1"], "planner", claims.SLOWER)
+    above = claims.judge_every(table, ["letter-1"], "planner", tables.SLOWER)
     assert (above.verdict, claims.judge_first(table, ["letter-1"]).verdict) == verdicts
     few = table[table.seed < 2]
     assert claims.judge_first(few, ["letter-1"]).verdict == claims.UNKNOWN
-    also = claims.judge_every(table, ["letter-1", "letter-2"], "planner", claims.SLOWER)
+    also = claims.judge_every(table, ["letter-1", "letter-2"], "planner", tables.SLOWER)
     assert also.verdict in (claims.UNKNOWN, claims.DIFFERS)
 
 

@@ -14,7 +14,7 @@ fraction. The task must be a sequence.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from typing import Any
 
@@ -159,7 +159,7 @@ class BoxSearch:
                 hit: NDArray[np.bool_] = np.asarray((self._hits(box) & within).any(1))
                 return self._share(hit, supporters) - self._share(hit, refuters)
 
-            for coarse in (self._cells(), *self._slabs()):
+            for coarse in (self._cells, *self._slabs):
                 box = self._moved(max(coarse, key=separation), separation)
                 found.append((separation(box), [*path[:slot], box, *path[slot:]]))
         found.sort(key=lambda each: -each[0])
@@ -178,14 +178,16 @@ class BoxSearch:
             at = np.where(hits.any(1), self.steps - 1 - hits[:, ::-1].argmax(1), -1)
         return at
 
+    @cached_property
     def _parts(self) -> list[Points]:
         return [side[np.linspace(0, len(side) - 1, COARSE + 1).astype(int)] for side in self.sides]
 
+    @cached_property
     def _cells(self) -> list[Bounds]:
         """Coarse boxes: all combinations of a part of each dimension, where they are few."""
-        parts = self._parts()
+        parts = self._parts
         if len(parts) > FEW_DIMENSIONS:
-            return [slab for slabs in self._slabs() for slab in slabs]
+            return [slab for slabs in self._slabs for slab in slabs]
         return [
             (
                 np.array([part[i] for part, i in zip(parts, cell, strict=True)]),
@@ -194,10 +196,11 @@ class BoxSearch:
             for cell in product(*(range(COARSE) for _ in parts))
         ]
 
+    @cached_property
     def _slabs(self) -> list[list[Bounds]]:
         """Coarse boxes, for each dimension: a part of it, and all of the others."""
         found: list[list[Bounds]] = []
-        for dimension, part in enumerate(self._parts()):
+        for dimension, part in enumerate(self._parts):
             found.append([])
             for index in range(COARSE):
                 low, high = np.full(len(self.sides), -np.inf), np.full(len(self.sides), np.inf)

@@ -9,6 +9,7 @@ With label noise, an assignment may disagree with as many labels as chance expla
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -111,9 +112,10 @@ class Beliefs:
 
     def redrawn(self, store: TrajectoryStore, rng: np.random.Generator) -> "Beliefs":
         """Other beliefs about the same episodes, drawn independently of these."""
-        others = Beliefs(self.words, self.config, rng=rng, noise=self.noise, prompt=self.prompt)
-        others._states, others._seen, others._visits, others._room = self._states, self._seen, self._visits, self._room
+        others = copy(self)
+        others._rng = rng
         others._draw_all(store)
+        self._room = others._room  # they share the tables of visits
         return others
 
     def _tolerated(self, store: TrajectoryStore) -> int:

@@ -128,8 +128,8 @@ class RecurrentPolicy(nn.Module):
 
     @torch.no_grad()
     def see(self, observations: NDArray[Any]) -> None:
-        """Normalise by these observations [N, ...] and those seen before, until `ENOUGH` were."""
-        if not self.normalised or self._seen >= ENOUGH:
+        """Normalise by these observations [N, ...] and those seen before, until `ENOUGH` were; real numbers only."""
+        if self._seen >= ENOUGH:
             return
         rows = torch.from_numpy(np.asarray(observations, np.float64).reshape(len(observations), -1))
         total, distance = self._seen + len(rows), rows.mean(0) - self._mean

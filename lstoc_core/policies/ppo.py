@@ -142,7 +142,8 @@ class PPO:
         self._hidden = self.policy.initial_hidden(num_envs)
         self._rows = np.unique(self._ids)
         """Rows of the last segment: the next one embeds them first."""
-        self.policy.see(self._sight.observations[self._rows])
+        if self.policy.normalised:
+            self.policy.see(self._sight.observations[self._rows])
         self.rewards.reset(ids)
         self.episodes.begin(ids)
 
@@ -182,7 +183,8 @@ class PPO:
         )
         targets = torch.from_numpy(advantages), torch.from_numpy(returns)
         stats |= self._optimise(segment, hidden, *targets, epsilon)
-        self.policy.see(self._sight.observations[np.unique(segment.ids)])
+        if self.policy.normalised:
+            self.policy.see(self._sight.observations[np.unique(segment.ids)])
         return stats
 
     @torch.no_grad()

@@ -62,11 +62,7 @@ def answer_of(
             name: tuple(map(reading.event_name, keys)) if reading is not None else keys
             for name, keys in (guided.alike.items() if guided is not None else ())
         },
-        "verdict": method.verdict
-        if isinstance(method, Guided | Regions)
-        else "finished"
-        if method.finished
-        else "open",
+        "verdict": _verdict(method),
         "key_states": tuple(
             KeyState(
                 index, np.array(observations[state]), state, reading.event_name(key) if reading else "", bounds(key)
@@ -81,6 +77,13 @@ def answer_of(
         "proved": guided is not None and guided.proved,
         "observations": observations,
     }
+
+
+def _verdict(method: DiscoveryMethod) -> str:
+    """How sure the answer is, by the method itself where it says so."""
+    if isinstance(method, Guided | Regions):
+        return method.verdict
+    return "finished" if method.finished else "open"
 
 
 def _state(reading: EventReading | None, key: int) -> int:

@@ -28,8 +28,6 @@ FEWEST = 3
 """Fewest runs of a method on a task for a verdict: fewer say nothing about their spread."""
 CORRIDOR = 5
 """Column of the corridor in the world of the paper's figure "limit0"."""
-SLOWER = ("lstoc", "ppo", "ppo+bonus")
-"""Learners that LSTOC with the planner is compared with."""
 NOT_COMPARABLE, UNKNOWN = "not comparable", "not measured yet"
 
 INTRODUCTION = """\
@@ -157,7 +155,7 @@ def judge_first(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
     """Whether every run with the planner solves its task in fewer steps than every run of the others, on each task."""
     found = tables.first_to_solve(table, tasks)
     apart = int(found.apart.sum())
-    fewest = table[table.method.isin(("planner", *SLOWER))].groupby(["task", "method"]).seed.nunique()
+    fewest = table[table.method.isin(("planner", *tables.SLOWER))].groupby(["task", "method"]).seed.nunique()
     measured = set(table[table.task.isin(tasks)].profile) == {"paper"} and len(fewest) and fewest.min() >= FEWEST
     complete = len(found) == len(tasks) and measured
     verdict = UNKNOWN if not complete else READING if apart == len(tasks) else UNSETTLED
@@ -166,13 +164,13 @@ def judge_first(table: pd.DataFrame, tasks: Sequence[str]) -> Verdict:
 
 def judge_first_subgoal(table: pd.DataFrame) -> Verdict:
     """Whether the state of highest importance is the next subgoal in most random Letter layouts (best reading)."""
-    found = readings.shares(table, "letter") if len(table) else table
-    best = found[(found.reading == "best reading") & (found.maps == "layouts")] if len(found) else found
+    layouts = table[table.task.str.startswith("letter-") & (table.method == "layouts")] if len(table) else table
+    best = layouts[readings.is_reading(layouts, readings.MULTIVERSES["letter"].best)] if len(layouts) else layouts
     if best.empty:
         return Verdict(UNKNOWN)
-    right, of = map(int, best["first state right"].iloc[0].split(" of "))
-    share = wilson(right, of)
-    return Verdict(_side(float(share.low), float(share.high), 0.5), f"{right} of {of} layouts, {_number(share)}")
+    right = int((best["first"] == "next subgoal").sum())
+    share = wilson(right, len(best))
+    return Verdict(_side(float(share.low), float(share.high), 0.5), f"{right} of {len(best)} layouts, {_number(share)}")
 
 
 def judge_symmetric() -> Verdict:
@@ -259,7 +257,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         "Not in the paper: with the planner, a higher mean success rate than each of these on every task",
-        lambda: judge_every(_runs("efficiency"), NINE, "planner", SLOWER), "learning_efficiency", "efficiency",
+        lambda: judge_every(_runs("efficiency"), NINE, "planner", tables.SLOWER), "learning_efficiency", "efficiency",
     ),
     *(
         Claim(

@@ -20,6 +20,8 @@ PAPER_TRAJECTORIES = {
     ("crafter-3", "lstoc"): (33_562, 4_482), ("crafter-3", "fixed"): (50_172, 5_215),
 }  # fmt: skip
 """The paper's Table subgoal_efficiency_traj: mean and ± of (task, method)."""
+SLOWER = ("lstoc", "ppo", "ppo+bonus")
+"""Learners that LSTOC with the planner is compared with."""
 
 
 # --- what there is ----------------------------------------------------------------------------------------------------
@@ -226,7 +228,7 @@ def first_to_solve(
     table: pd.DataFrame,
     tasks: Iterable[str],
     first: str = "planner",
-    others: Sequence[str] = ("lstoc", "ppo", "ppo+bonus"),
+    others: Sequence[str] = SLOWER,
 ) -> pd.DataFrame:
     """Steps until the task is solved, median and range, a row for each task that has runs of all these methods.
 

@@ -10,7 +10,7 @@ Several events may happen in one step; then none of them comes before the other.
 """
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ LASTING = 10
 """Fewest steps of an episode over which a feature is judged to last."""
 
 
+@runtime_checkable
 class Vocabulary(Protocol):
     """The features by number, and which of them hold in each state."""
 

@@ -63,7 +63,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         events: Events | None = None,
     ) -> None:
         check_success(success)
-        if events is not None and identity is not None and not isinstance(identity, EventIdentity | CellIdentity):
+        if events is not None and identity is not None and not isinstance(identity, Vocabulary):
             raise ValueError("events= and identity= both say what a state is: give one of them")
         self._vector: VectorEnv[Any, Any, Any]
         if isinstance(envs, VectorEnv):
@@ -80,9 +80,7 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.identity: Identity = identity or _identity(events, self.flat)
-        self.vocabulary: Vocabulary | None = (
-            self.identity if isinstance(self.identity, EventIdentity | CellIdentity) else None
-        )
+        self.vocabulary: Vocabulary | None = self.identity if isinstance(self.identity, Vocabulary) else None
         """The events, where key states are features."""
         box = self.flat.box
         self.sight = Sight(SIGHT * self.num_envs, box.shape, box.dtype) if self.vocabulary is not None else None
