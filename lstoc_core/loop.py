@@ -327,6 +327,7 @@ def _result(
         trajectories=explorer.trajectories,
         policy=Predictor.of(learner.policy, explorer.env, seed=seed) if learner is not None else None,
         explorer=explorer,
+        finder=method,
     )
 
 

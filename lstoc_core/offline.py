@@ -99,6 +99,7 @@ def learn(
         trajectories=store,
         policy=None,
         explorer=None,
+        finder=method,
     )
 
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from lstoc_core.discovery.landmarks import Landmark
-from lstoc_core.discovery.method import Missing, nested_tuples
+from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
 from lstoc_core.discovery.tree import SubgoalTree
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.extras import needed_for
@@ -102,6 +102,8 @@ class Discovery:
     """What the run has learned to do: with `solve`, to complete the task. None if nothing was trained."""
     explorer: Explorer | None
     """What collected the trajectories; None if they were given, or the result was loaded."""
+    finder: DiscoveryMethod | None
+    """What searched them, with all that it tried; None if the result was loaded."""
 
     @property
     def learner(self) -> PPO | None:
@@ -215,7 +217,7 @@ class Discovery:
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything but the explorer to one file, a zip of JSON, npz and weights; `load` reads it back.
+        """Write everything but explorer and finder to one file, a zip of JSON, npz and weights; `load` reads it back.
 
         Nothing in it is pickled but the tensors of torch, which are read with `weights_only`.
         """
@@ -343,6 +345,7 @@ def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
         observations=arrays["observations"],
         policy=Predictor.from_json(told, weights, seed=facts["seed"]) if weights is not None else None,
         explorer=None,
+        finder=None,
     )
 
 

@@ -30,6 +30,7 @@ from lstoc_core.scoring import score
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.facts import label_accuracy
 from lstoc_core.study.learners import explored, fresh_policy, success_curve, train, true_paths
+from lstoc_core.study.mistakes import tree_facts
 from lstoc_core.study.provenance import code_key, sha256, versions
 from lstoc_core.study.settings import Discovering, settings_of, world_of
 from lstoc_core.study.specs import canonical, checkpoint_place
@@ -143,6 +144,7 @@ def discovery_facts(found: Discovery, task: Task) -> dict[str, Any]:
         "first_right_trajectories": float(right[0]["trajectories"]) if right else float("nan"),
         "first_right_steps": float(right[0]["env_steps"]) if right else float("nan"),
         "missing": str(found.missing),
+        **tree_facts(found.finder, true_paths(task)),
     }
 
 

@@ -181,6 +181,7 @@ class ForwardChanges(TypedDict, total=False):
     objective: Literal["lstoc", "baseline1", "baseline2"]
     exact: bool
     training: Literal["converged", "printed"]
+    tour: float
 
 
 class PlannerChanges(TypedDict, total=False):

@@ -91,6 +91,14 @@ class Attempt:
     def to_ids(self, sequence: Sequence[int]) -> KeyPath:
         return tuple(self.key_states[key] for key in sequence)
 
+    def to_json(self) -> dict[str, Any]:
+        """Tree and key states; importances are not kept."""
+        return {"tree": self.tree.to_json(), "key_states": list(self.key_states)}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> "Attempt":
+        return cls(SubgoalTree.from_json(told["tree"]), list(told["key_states"]))
+
 
 class Forward:
     """One run of the paper's algorithm over a growing set of trajectories (a `DiscoveryMethod`).
@@ -118,7 +126,7 @@ class Forward:
         self.threshold = self.config.threshold
         self.attempt = Attempt()
         self.abandoned: list[Attempt] = []
-        """One per restart; a resumed run begins with none."""
+        """One per restart; those from before a resumed run have no importances."""
         self.restarts = 0
         self.finished = False
         self.names: Mapping[str, int] | None = None
@@ -268,12 +276,12 @@ class Forward:
         """What the next `advance` depends on, in plain values."""
         return {
             "threshold": self.threshold,
-            "key_states": list(self.key_states),
+            "attempt": self.attempt.to_json(),
+            "abandoned": [attempt.to_json() for attempt in self.abandoned],
             "restarts": self.restarts,
             "tries": self._tries,
             "waiting": self._waiting,
             "first": self._first,
-            "tree": self.tree.to_json(),
             "finished": self.finished,
             "names": dict(self.names) if self.names is not None else None,
             "missing": self.missing.to_json(),
@@ -282,7 +290,8 @@ class Forward:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self.threshold, self.restarts, self._tries = state["threshold"], state["restarts"], state["tries"]
-        self.attempt = Attempt(SubgoalTree.from_json(state["tree"]), list(state["key_states"]))
+        self.attempt = Attempt.from_json(state["attempt"])
+        self.abandoned = [Attempt.from_json(told) for told in state["abandoned"]]
         self._waiting, self._first = nested_tuples(state["waiting"]), state["first"]
         self.finished, self.names = state["finished"], state["names"]
         self.missing = Missing.from_json(state["missing"])
