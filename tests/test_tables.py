@@ -177,3 +177,20 @@ def test_methods_side_by_side_keep_the_order_of_tasks_and_methods():
         "t2": {"B": "5; 1 of 1", "A": "–; 0 of 1"},
         "t1": {"B": "3 (2 to 4); 2 of 2", "A": "–"},
     }
+
+
+def test_unfinished_runs_of_the_published_method_have_a_reason():
+    common = {"experiment": "training", "task": "office-3", "method": "forward", "profile": "paper", "finished": False}
+    facts = {"trajectories": 900, "positives": 30}
+    trees = [(1, 0, 0), (2, 3, 1), (0, 1, 4)]
+    rows = [
+        common | facts | {"seed": seed, "trees_right": right, "trees_early": early, "trees_other": other}
+        for seed, (right, early, other) in enumerate(trees)
+    ]
+    rows.append({**rows[0], "seed": 3, "finished": True})
+    rows.append({**common, **facts, "seed": 4})  # of a run that did not count its trees
+    table = tables.unfinished_table(pd.DataFrame(rows), NINE)
+    assert table.seed.tolist() == [0, 1, 2]
+    assert table.reason.tolist() == ["too few successes", "confounded order", "another state stands out"]
+    assert table.successes.tolist() == [30, 30, 30]
+    assert tables.unfinished_table(curves(), NINE).empty

@@ -178,6 +178,29 @@ def discovery_table(table: pd.DataFrame, tasks: Iterable[str], methods: Iterable
     return pd.DataFrame(rows, columns=["task", "method", *counts, "paper"])
 
 
+def unfinished_table(table: pd.DataFrame, tasks: Iterable[str], method: str = "forward") -> pd.DataFrame:
+    """Runs of the published method that ended with their budget: what they had, and why it did not suffice.
+
+    Trees are counted by their first mistake (see `mistakes`). reason: too few successes, if no tree was wrong;
+    confounded order, if most wrong trees have a key state too early; else another state stands out.
+    """
+    runs = discoveries(table)
+    columns = ["task", "seed", "trajectories", "successes", "trees right", "early", "other", "reason"]
+    if "trees_right" not in runs:
+        return pd.DataFrame(columns=columns)
+    some = runs[(runs.method == method) & ~runs.finished.astype(bool) & runs.trees_right.notna()]
+    some = some[some.task.isin(list(tasks))].sort_values(["task", "seed"])
+    trees = some[["trees_right", "trees_early", "trees_other"]].astype(int)
+    reasons = np.select(
+        [trees.trees_early + trees.trees_other == 0, trees.trees_early >= trees.trees_other],
+        ["too few successes", "confounded order"],
+        "another state stands out",
+    )
+    counts = [some.task, some.seed, some.trajectories.astype(int), some.positives.astype(int)]
+    values = [*counts, *(trees[name] for name in trees), reasons]
+    return pd.DataFrame(dict(zip(columns, values, strict=True)), columns=columns).reset_index(drop=True)
+
+
 def side_by_side(found: pd.DataFrame) -> pd.DataFrame:
     """The table `discovery_table` with a row for each task and a column for each method: trajectories, exact runs."""
     told = found.trajectories + "; " + found.exact
