@@ -97,7 +97,7 @@ class TwoDoors(gymnasium.ObservationWrapper):
 
     def observation(self, seen: dict[str, Any]) -> dict[str, Any]:
         shown, doors = np.arange(2, 8), re.findall(r"(\w+) door", seen["mission"])
-        shown[[COLOURS[door] for door in doors]] = (1, 0) if "after" in seen["mission"] else (0, 1)
+        shown[[COLOURS[door] for door in doors]] = [1, 0] if "after" in seen["mission"] else [0, 1][: len(doors)]
         seen["image"][..., 1] = shown[seen["image"][..., 1]]
         return seen
 
