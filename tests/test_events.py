@@ -200,6 +200,25 @@ def test_two_names_of_one_moment_keep_nothing_open(formula):
     assert not method.proved, "no episode can tell the names apart"
 
 
+def test_a_single_event_that_is_decided_leaves_the_bonus_to_exploration():
+    ends = [([set(), {1}, {2}, {3}], True)] * 8 + [([set(), {1}, {2}], False)] * 8
+    identity = EventIdentity(named, FlatObservations(gymnasium.spaces.MultiBinary(3)))
+    states = identity.ids(np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], np.int8))
+    store = TrajectoryStore()
+    store.append([states[: len(steps)] for steps, _ in ends], None, [label for _, label in ends])
+    method = guided_for(parse("a;b").fsm(), GuidedConfig(), reading=EventReading(identity))
+    method.advance(store)
+    (finding,) = method.findings.sequences
+    assert finding.path == (identity.event_number("r"),)
+    assert finding.decided
+    assert not method.finished
+    request = method.request
+    plan = RewardPlan(RewardConfig(bonus=0.25), request.follow, request.explained)
+    model, no = RewardModel(1, plan, vocabulary=identity), np.zeros(1, np.bool_)
+    model.reset(states[:1])
+    assert model.step(states[1:2], no, no, states[1:2]).tolist() == [0.25]
+
+
 def test_what_a_policy_sees_stays_while_half_a_table_of_new_observations_comes():
     sight = Sight(8, (1,), np.dtype(np.float32))
     rng = np.random.default_rng(0)

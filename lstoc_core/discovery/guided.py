@@ -108,8 +108,14 @@ class Guided:
 
     @property
     def request(self) -> Request:
-        """Follow the sequences and the best unfinished hypothesis; decided sequences count as explained."""
-        decided = tuple(finding.path for finding in self.findings.sequences if finding.decided)
+        """Follow the sequences and the best unfinished hypothesis; decided sequences count as explained.
+
+        Not so a single event: every step would be the last one before its end, and exploration paid for nothing
+        (`RewardConfig.quiet`). What the world forces before it would then be passed no more.
+        """
+        fewest = 1 if self.reading is None else 2
+        found = [finding.path for finding in self.findings.sequences if finding.decided]
+        decided = tuple(path for path in found if len(path) >= fewest)
         return Request((*self.paths, *self.findings.pursued[:1]), decided)
 
     def advance(self, store: TrajectoryStore) -> Missing:

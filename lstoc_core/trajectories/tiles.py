@@ -72,6 +72,7 @@ def tiles(*, places: bool = True, colours: bool = True) -> Tiles:
     out, where they change with every episode ("no key").
 
     Use MiniGrid's FullyObsWrapper where the task ends on a place: in its partial view, the agent hides what it stands
-    on.
+    on. Use the partial view where it ends on picking something up: the full view does not show what is carried, and a
+    box that was opened is gone as well.
     """
     return Tiles(places, colours)
