@@ -181,7 +181,7 @@ class ForwardChanges(TypedDict, total=False):
     objective: Literal["lstoc", "baseline1", "baseline2"]
     exact: bool
     training: Literal["converged", "printed"]
-    tour: float
+    tour: float | None
 
 
 class PlannerChanges(TypedDict, total=False):
