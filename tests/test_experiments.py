@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import fields, replace
 from typing import get_type_hints
 
@@ -37,7 +38,8 @@ def test_every_plan_is_a_list_of_different_runs_with_enough_seeds(name, profile)
     specs = experiments.experiment(name).specs(profile)
     assert len({spec.name for spec in specs}) == len(specs) > 0
     seeds = pd.DataFrame([(spec.task, spec.method, spec.seed) for spec in specs]).groupby([0, 1])[2].nunique()
-    least = {"smoke": 1, "quick": 3, "paper": 3 if name in ("robustness", "readings") else 5}[profile]
+    few = {"robustness": 3, "discovery": 3, "readings": 1}.get(name, 5)
+    least = {"smoke": 1, "quick": 3, "paper": few}[profile]
     assert (seeds >= least).all()
 
 
@@ -58,6 +60,9 @@ def test_the_paper_profile_has_the_papers_budgets_and_tasks():
         assert spec.config["steps"] == million * 1e6
     assert set(EXPERIMENTS["accuracy"].tasks("paper")) == set(EXPERIMENTS["discovery"].tasks("paper")) == set(NINE)
     assert set(EXPERIMENTS["ablation"].tasks("paper")) == set(experiments.THREE)
+    seeds = Counter((spec.task, spec.method) for spec in EXPERIMENTS["discovery"].specs("paper"))
+    assert all(seeds[task, method] >= 5 for task in NINE for method in ("lstoc", "planner", "forward"))
+    assert all(seeds[task, method] == 5 for task in experiments.THREE for method in ("forward", "forward-fixed"))
 
 
 discovering = pytest.mark.parametrize("name", [n for n, v in VARIANTS.items() if isinstance(v.settings, Discovering)])

@@ -78,12 +78,12 @@ class Multiverse:
     """The choices that carry the result, in all combinations."""
 
     def readings(self) -> Iterator[Reading]:
-        """All that are tried, each once: the best one, one choice changed, the grid, and our first one."""
+        """All that are tried, each once: the best one, our first one, one choice changed, and the grid."""
         changed = [self.changed(name, value) for name, values in self.alternatives.items() for value in values]
         grid = [
             replace(self.best, **dict(zip(self.grid, values, strict=True))) for values in product(*self.grid.values())
         ]
-        yield from dict.fromkeys([self.best, *changed, *grid, self.first])
+        yield from dict.fromkeys([self.best, self.first, *changed, *grid])
 
     def changed(self, name: str, value: Any) -> Reading:
         """The best reading with one choice changed."""
