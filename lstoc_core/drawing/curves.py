@@ -24,13 +24,13 @@ _CHANGED = {"walls": "other walls", "objects": "new objects"}
 
 
 def draw_curves(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str], *, seed: int = 0) -> Figure:
-    """Success rate over environment steps, a panel for each task."""
+    """Success rate over environment steps, a panel for each task, up to where its last run ends."""
     fig, axes = _panels(tasks)
     for task, ax in zip(tasks, axes, strict=True):
-        of_task = table[table.task == task]
-        for method in [m for m in methods if len(of_task) and (of_task.method == m).any()]:
+        of_task = table[(table.task == task) & table.method.isin(methods)]
+        for method in [m for m in methods if (of_task.method == m).any()]:
             runs = of_task[of_task.method == method]
-            grid, curves = curves_on_grid(runs)
+            grid, curves = curves_on_grid(runs, until=of_task.env_steps.max())
             colour = variant(method).colour
             ax.plot(grid, curves.T, color=colour, linewidth=0.6, alpha=0.45)
             band = iqm_interval([curves], rng=np.random.default_rng(seed), repetitions=1000)
@@ -42,12 +42,12 @@ def draw_curves(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str
     return fig
 
 
-def curves_on_grid(runs: pd.DataFrame, points: int = 120) -> tuple[NDArray, NDArray]:
-    """Steps up to the budget [points], and success rates there [runs, points].
+def curves_on_grid(runs: pd.DataFrame, points: int = 120, *, until: float | None = None) -> tuple[NDArray, NDArray]:
+    """Steps up to `until` (None: the budget) [points], and success rates there [runs, points].
 
     A run that has solved the task ends before the budget and keeps its last rate.
     """
-    grid = np.linspace(0, runs.budget.max(), points)
+    grid = np.linspace(0, runs.budget.max() if until is None else until, points)
     curves = [on_grid(run.env_steps, run.success_rate, grid, hold=True) for _, run in runs.groupby("seed")]
     return grid, np.array(curves)
 
