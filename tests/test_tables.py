@@ -116,9 +116,9 @@ def test_discoveries_are_counted_by_run_and_unfinished_ones_are_not_averaged():
     texts = [text.get_text() for text in fig.axes[0].texts]
     assert texts == ["no runs"] * 3
     fig = figures.draw_exact(table, ["letter-1", "letter-2"], ["lstoc", "fixed"])
-    assert [text.get_text() for text in fig.axes[0].texts] == ["2 of 3", *["no runs"] * 3]
+    assert [text.get_text() for text in fig.axes[0].texts] == ["2 of 3", *["–"] * 3]
     fig = figures.draw_exact(table[:0], ["letter-1"], ["lstoc"])
-    assert [text.get_text() for text in fig.axes[0].texts] == ["no runs"]
+    assert [text.get_text() for text in fig.axes[0].texts] == ["–"]
 
 
 @pytest.mark.parametrize("tasks", [NINE[:1], experiments.FOUR, NINE[:5], NINE])

@@ -120,7 +120,7 @@ def draw_trajectories(
 
 
 def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]) -> Figure:
-    """How many runs end with exactly the true sequences: a row for each method, a column for each task."""
+    """How many runs end with exactly the true sequences: a row for each method, a column for each task; – without."""
     runs = discoveries(table).astype({"exact": float})
     exact, of = (
         runs.pivot_table("exact", "method", "task", aggfunc=count).reindex(index=methods, columns=tasks)
@@ -131,7 +131,7 @@ def draw_exact(table: pd.DataFrame, tasks: Sequence[str], methods: Sequence[str]
     style = {"cmap": "Blues", "vmin": 0, "vmax": 1.2, "cbar": False, "linewidths": 2}
     seaborn.heatmap((exact / of).astype(float), annot=words, fmt="", annot_kws={"fontsize": 8}, ax=ax, **style)
     for y, x in np.argwhere(of.isna()):
-        ax.text(x + 0.5, y + 0.5, "no runs", ha="center", va="center", fontsize=7, color=MUTED)
+        ax.text(x + 0.5, y + 0.5, "–", ha="center", va="center", fontsize=8, color=MUTED)
     ax.set_xticklabels([title(task).replace(" Task", "\nTask") for task in tasks])
     ax.set_yticklabels([variant(method).title for method in methods], rotation=0)
     ax.set_ylabel("")
