@@ -66,22 +66,42 @@ def test_trained_and_exact_importance_in_one_table(store):
     assert agreement.loc["lstoc", SETTLED] > agreement.loc["lstoc", PRINTED]
 
 
-def test_temporal_figure_ranks_the_key_states_in_its_titles():
+def falling_importance(name):
+    """f that falls with the number of the observation, as a table of both objectives."""
+    falling = -np.arange(lstoc.compile_world(name).num_observations, dtype=float)
+    part = {"task": name, "id": np.arange(len(falling)), FULL: falling}
+    return pd.concat([pd.DataFrame(part | {"objective": objective}) for objective in ("lstoc", "baseline2")])
+
+
+def test_figures_of_importance_rank_the_key_states_in_their_titles():
     task, world = lstoc.TASKS["letter-1"], lstoc.compile_world("letter-1")
-    falling = -np.arange(world.num_observations, dtype=float)
-    part = {"task": "letter-1", "id": np.arange(world.num_observations), FULL: falling}
-    table = pd.concat([pd.DataFrame(part | {"objective": objective}) for objective in ("lstoc", "baseline2")])
-    flat = contrast_figures.Aside("flat", dataclasses.replace(task, wrap=False), -falling)
-    figure = contrast_figures.temporal_figure(table, {"letter-1": flat})
-    panels = [ax for ax in figure.axes if ax.get_title()]
+    table = falling_importance("letter-1")
+    rising = np.arange(world.num_observations, dtype=float)
+    flat = contrast_figures.Aside("flat", dataclasses.replace(task, wrap=False), rising)
     above, below = (
         ", ".join(f"{symbol} {rank(world.observation_of_symbol(symbol))}" for symbol in "abc")
         for rank in (lambda i: 1 + i, lambda i: world.num_observations - i)
     )
-    assert [ax.get_title().split("ranks of 100: ")[1] for ax in panels] == [above, above, below]
-    lines = [ax.spines["left"].get_linestyle() for ax in panels]
-    assert lines[0] == lines[1] != lines[2]  # joined edges are dashed
+    figure, whole = contrast_figures.importance_figure(table, "letter-1", flat), contrast_figures.temporal_figure(table)
+    for fig, expected in ((figure, [above, above, below]), (whole, [above, above])):
+        panels = [ax for ax in fig.axes if ax.get_title()]
+        assert [ax.get_title().split("ranks of 100: ")[1] for ax in panels] == expected
+        lines = [ax.spines["left"].get_linestyle() for ax in panels]
+        assert all((line == lines[0]) == (want == above) for line, want in zip(lines, expected, strict=True))
+        plt.close(fig)
+
+
+@pytest.mark.parametrize("name", ["letter-1", "office-1"])
+def test_every_cell_of_a_task_s_figure_has_a_legible_number(name):
+    table, world = falling_importance(name), lstoc.compile_world(name)
+    figure = contrast_figures.importance_figure(table, name)
+    for ax in [ax for ax in figure.axes if ax.get_title()]:
+        numbers = [text for text in ax.texts if text.get_text().lstrip("-").replace(".", "").isdigit()]
+        assert len(numbers) == len(world.coordinates)
+        assert min(text.get_fontsize() for text in numbers) >= 5.5
     plt.close(figure)
+    plt.close(whole := contrast_figures.temporal_figure(table))
+    assert not any("." in text.get_text() for ax in whole.axes if ax.get_title() for text in ax.texts)
 
 
 def test_what_f_reads_does_not_decide_whether_it_reaches_the_optimum(store):

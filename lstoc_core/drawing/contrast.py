@@ -1,6 +1,5 @@
 """Figures of the contrast: importance on the map, and how often its highest value is the next subgoal."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -17,15 +16,20 @@ from lstoc_core.study.contrast import EXACT, FULL, VERDICTS, ranks
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
+COMPARED = {"lstoc": "LSTOC", "baseline2": "Baseline"}
+"""The objectives that the paper's figure shows side by side."""
 
-def draw_importance(ax: Axes, task: Task, importance: NDArray[np.floating], *, title: str = "") -> AxesImage:
+
+def draw_importance(
+    ax: Axes, task: Task, importance: NDArray[np.floating], *, title: str = "", annotate: bool = True
+) -> AxesImage:
     """Importance on the map, one value per cell, the task's true key states framed; dashed edges are joined."""
     world = compile_world(task)
     values = world.values_on_map(importance)
     walls = np.ones(values.shape, np.bool_)
     walls[world.coordinates[:, 1], world.coordinates[:, 0]] = False
     key_states = {symbol: task.positions[symbol] for symbol in task.formula.symbols}
-    image = draw_grid(ax, values, outline=key_states, walls=walls)
+    image = draw_grid(ax, values, outline=key_states, walls=walls, annotate=annotate)
     if task.wrap:
         ax.spines[:].set(color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
     for text in ax.texts:
@@ -36,42 +40,48 @@ def draw_importance(ax: Axes, task: Task, importance: NDArray[np.floating], *, t
 
 @dataclass(frozen=True)
 class Aside:
-    """A small map beside a task's row: another reading of the same task."""
+    """A map beside a task's own: another reading of the same task."""
 
     title: str
     task: Task
     f: NDArray[np.floating]
 
 
-def temporal_figure(table: pd.DataFrame, asides: Mapping[str, Aside]) -> Figure:
-    """The paper's figure contrastive_temporal: converged f by LSTOC and by Baseline 2, one row per task.
-
-    asides: by name of a task on a Letter map, a third and smaller panel in its row.
-    """
+def temporal_figure(table: pd.DataFrame) -> Figure:
+    """The paper's figure contrastive_temporal: converged f by LSTOC and by Baseline 2, one row per task."""
     names = list(table.task.unique())
-    heights = [5.5 if name in asides else 6.0 for name in names]
-    figure = plt.figure(figsize=(15, sum(heights)), dpi=80)
-    rows = figure.subfigures(len(names), 1, squeeze=False, height_ratios=heights)[:, 0]
-    grids = [
-        row.subplots(1, 3, width_ratios=[5, 5, 3]) if name in asides else row.subplots(1, 2)
-        for name, row in zip(names, rows, strict=True)
-    ]
-    figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
-    for name, axes in zip(names, grids, strict=True):
-        task = TASKS[name]
-        for ax, (objective, label) in zip(axes[:2], {"lstoc": "LSTOC", "baseline2": "Baseline"}.items(), strict=True):
-            f = table.loc[(table.task == name) & (table.objective == objective), FULL].to_numpy()
-            _draw_ranked(ax, task, f, f"{label}, {name}: {task.formula}, γ = {task.discount:.2f}")
-        if name in asides:
-            _draw_ranked(axes[2], asides[name].task, asides[name].f, asides[name].title)
+    figure, grid = plt.subplots(len(names), 2, figsize=(8.5, 3.7 * len(names)), squeeze=False)
+    for name, axes in zip(names, grid, strict=True):
+        for ax, objective in zip(axes, COMPARED, strict=True):
+            _draw_ranked(ax, TASKS[name], *_of(table, name, objective), annotate=False)
     return figure
 
 
-def _draw_ranked(ax: Axes, task: Task, importance: NDArray[np.floating], title: str) -> None:
+def importance_figure(table: pd.DataFrame, name: str, aside: Aside | None = None) -> Figure:
+    """One task of that figure with all numbers: maps of square shape in a row, with the aside; wide ones below."""
+    task = TASKS[name]
+    panels = [(task, *_of(table, name, objective)) for objective in COMPARED]
+    panels += [(aside.task, aside.f, aside.title)] if aside else []
+    wide = task.size[0] > task.size[1]
+    size = (9.5, 7.2 * len(panels)) if wide else (5.2 * len(panels), 5.2)
+    figure, axes = plt.subplots(*((len(panels), 1) if wide else (1, len(panels))), figsize=size, dpi=80, squeeze=False)
+    figure.canvas.draw()  # the sizes of the cells, and so of the numbers in them, follow from the layout
+    for ax, (shown, f, title) in zip(axes.flat, panels, strict=True):
+        _draw_ranked(ax, shown, f, title)
+    return figure
+
+
+def _of(table: pd.DataFrame, name: str, objective: str) -> tuple[NDArray[np.floating], str]:
+    """Converged f of a task by an objective, and a title for it."""
+    f = table.loc[(table.task == name) & (table.objective == objective), FULL].to_numpy()
+    return f, f"{COMPARED[objective]}, {name}: {TASKS[name].formula}, γ = {TASKS[name].discount:.2f}"
+
+
+def _draw_ranked(ax: Axes, task: Task, importance: NDArray[np.floating], title: str, *, annotate: bool = True) -> None:
     """Importance on the map with a colour bar; the title gives the rank of each true key state."""
     rank = ", ".join(f"{symbol} {place}" for symbol, place in ranks(task, importance).items())
     title = f"{title}\nranks of {np.isfinite(importance).sum()}: {rank}"
-    image = draw_importance(ax, task, importance, title=title)
+    image = draw_importance(ax, task, importance, title=title, annotate=annotate)
     ax.figure.colorbar(image, ax=ax, shrink=0.75, pad=0.01).outline.set_visible(False)
 
 
