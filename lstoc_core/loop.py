@@ -37,7 +37,7 @@ from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
 from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, fitting, num_envs
 from lstoc_core.run.interrupt import Interrupt
-from lstoc_core.run.journal import Counts, Journal, Phase, Record
+from lstoc_core.run.journal import Counts, Journal, Phase, Record, Work
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
@@ -123,13 +123,14 @@ def discover(
     finder = _chosen("method", method, METHODS)(setting)
     scout = _chosen("explorer", used, EXPLORERS)(setting)
     name = _name(method, finder)
-    journal, saved = Journal(), None
+    work, saved = Work(scout, finder, Journal()), None
     if checkpoint is not None:
         told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": seed}
         told |= {} if success == "auto" else {"success": _name(success, success)}
         told |= {} if events is None else {"events": _name(events, events)}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
-        journal = saved.load(scout, finder) or journal
+        saved.load(work)
+    journal = work.journal
 
     census = Census(fsm, setting) if fsm is not None else None
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
@@ -139,7 +140,7 @@ def discover(
         Interrupt() as interrupt,
         _view(setting, interrupt, shown=watch) as view,
         _bar(max_steps, scout, shown=progress and view is None) as bar,
-        saved.kept(scout, finder, journal) if saved else nullcontext(),
+        saved.kept(work) if saved else nullcontext(),
     ):
         while (
             journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or _exhausted(finder))
@@ -171,7 +172,7 @@ def discover(
             if False in [callback(state) for callback in callbacks]:
                 interrupt.request()
             if saved is not None and saved.due:
-                saved.save(scout, finder, journal)
+                saved.save(work)
         result = so_far(interrupt.requested)
         done, verb = journal.phase not in wanted, "proved" if result.proved else "found"
         ending = _ending(result, verb, _exhausted(finder), done=done)

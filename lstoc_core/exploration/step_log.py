@@ -38,7 +38,8 @@ class StepLog:
     @property
     def last(self) -> NDArray[np.int32]:
         """The row added last; what is written to it is kept until the next one is added."""
-        return self._open[self._used - 1]
+        row: NDArray[np.int32] = self._open[self._used - 1]
+        return row
 
     def append(self) -> NDArray[np.int32]:
         """A new row, to be written to."""

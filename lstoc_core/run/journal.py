@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import numpy as np
@@ -185,6 +186,37 @@ class Journal:
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
             dict(state.get("warnings", {})),
         )
+
+
+@dataclass
+class Work:
+    """All that a run goes on from: explorer, method, and the state of the loop."""
+
+    explorer: Explorer
+    method: DiscoveryMethod
+    journal: Journal
+
+    @property
+    def env_steps(self) -> int:
+        return self.explorer.env_steps
+
+    def save(self, path: Path) -> None:
+        self.explorer.save(path)
+
+    def load(self, path: Path) -> None:
+        self.explorer.load(path)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "explorer": self.explorer.state_dict(),
+            "method": self.method.state_dict(),
+            "journal": self.journal.to_json(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.explorer.load_state_dict(state["explorer"])
+        self.method.load_state_dict(state["method"])
+        self.journal = Journal.from_json(state["journal"])
 
 
 def _joined(one: Record, two: Record) -> Record:
