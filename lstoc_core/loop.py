@@ -24,7 +24,6 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
-from lstoc_core.discovery.diagnosis import Exhaustible
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
@@ -142,14 +141,12 @@ def discover(
         _bar(max_steps, scout, shown=progress and view is None) as bar,
         saved.kept(work) if saved else nullcontext(),
     ):
-        while (
-            journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or _exhausted(finder))
-        ):
+        while journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or journal.given_up):
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
                 request = replace(finder.request, testing=journal.stopped is not None)
                 stats = scout.explore(request, journal.silence(scout.trajectories))
-                if journal.stopped is None and journal.due(scout.trajectories, config.first_positives):
+                if journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
                     journal.looked(scout.trajectories, config.growth)
                     finder.advance(scout.trajectories)
@@ -163,6 +160,7 @@ def discover(
                     journal.solved()
             # Every episode since tests the answer.
             journal.watch(finder, scout, confirm)
+            journal.diagnose(finder, scout, confirm)
             journal.warn_of_flaws(scout, prompt=config.guided.prompt)
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
@@ -175,7 +173,7 @@ def discover(
                 saved.save(work)
         result = so_far(interrupt.requested)
         done, verb = journal.phase not in wanted, "proved" if result.proved else "found"
-        ending = _ending(result, verb, _exhausted(finder), done=done)
+        ending = _ending(result, verb, journal.refuted is not None, done=done)
         _conclude(bar, result, ending, done=done)
         if view is not None:
             view.conclude(ending, done=done)
@@ -273,17 +271,12 @@ def _view(setting: Setting, interrupt: Interrupt, *, shown: bool) -> AbstractCon
     return nullcontext(view)
 
 
-def _exhausted(method: DiscoveryMethod) -> bool:
-    """Whether the method knows that no further episode can help."""
-    return isinstance(method, Exhaustible) and method.exhausted
-
-
-def _ending(result: Discovery, verb: str, exhausted: bool, *, done: bool) -> str:
+def _ending(result: Discovery, verb: str, refuted: bool, *, done: bool) -> str:
     """How the run ended, in a line."""
     told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
     if done:
         return told
-    end = "stopped" if result.interrupted else "no answer agrees" if exhausted else "budget used"
+    end = "stopped" if result.interrupted else "no answer agrees" if refuted else "budget used"
     return f"{told}; {end}" if result.finished else end
 
 

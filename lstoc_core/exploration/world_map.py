@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from lstoc_core.exploration.step_log import StepLog
 from lstoc_core.trajectories.recorder import Ids
-from lstoc_core.trajectories.store import Bools
+from lstoc_core.trajectories.store import Bools, TrajectoryStore
 
 Links = NDArray[np.int32]
 """[places, actions]: the expected next place; -1 where it is unknown."""
@@ -36,6 +36,8 @@ MOST_NODES = 3
 """Nodes per id that tell the same: splitting only makes more of them."""
 MOST_SURPRISES = 2
 """Surprises on ways from the start that count as chance where all starts look the same."""
+MOST_WALKED = 100_000
+"""Most steps of each environment that are walked again on the map."""
 START = -1
 """Root of the nodes that are known by the way from an episode's start."""
 
@@ -147,6 +149,24 @@ class WorldMap:
         for steps in self._log.blocks():
             ids += steps[..., 3][steps[..., 2] > 0].tolist()
         return np.array([self._place[self._enter(START, START, start)] for start in ids])
+
+    def walked(self) -> TrajectoryStore | None:
+        """All finished episodes as places, as of the last `refresh`, without labels.
+
+        None in a stochastic world, or if there were too many steps.
+        """
+        if self.stochastic or len(self._log) > MOST_WALKED:
+            return None
+        store = TrajectoryStore()
+        walks = [[self._enter(START, START, each)] for each in self._first.tolist()]
+        for steps in self._log.blocks():
+            for row in steps.tolist():
+                for walk, (action, seen, ended, start, _) in zip(walks, row, strict=True):
+                    walk.append(self._enter(walk[-1], action, seen))
+                    if ended:
+                        store.append([[self._place[node] for node in walk]], None, [False])
+                        walk[:] = [self._enter(START, START, start)]
+        return store
 
     @property
     def anchored(self) -> Bools:
