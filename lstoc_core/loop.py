@@ -24,7 +24,6 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from lstoc_core.config import LSTOCConfig
-from lstoc_core.discovery.diagnosis import Exhaustible
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, Need
 from lstoc_core.discovery.published.importance import GAMMA
 from lstoc_core.exploration.explorer import Explorer
@@ -37,7 +36,7 @@ from lstoc_core.run.checkpoint import Checkpoint
 from lstoc_core.run.environments import EnvLike, Problem, identity_of, named_environment, vector_of_ids, widened
 from lstoc_core.run.explorers import EXPLORERS, MakeExplorer, fitting, num_envs
 from lstoc_core.run.interrupt import Interrupt
-from lstoc_core.run.journal import Counts, Journal, Phase, Record
+from lstoc_core.run.journal import Counts, Journal, Phase, Record, Work
 from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
@@ -123,13 +122,14 @@ def discover(
     finder = _chosen("method", method, METHODS)(setting)
     scout = _chosen("explorer", used, EXPLORERS)(setting)
     name = _name(method, finder)
-    journal, saved = Journal(), None
+    work, saved = Work(scout, finder, Journal()), None
     if checkpoint is not None:
         told = {"method": name, "explorer": _name(explorer, scout), "contrast": contrast, "seed": seed}
         told |= {} if success == "auto" else {"success": _name(success, success)}
         told |= {} if events is None else {"events": _name(events, events)}
         saved = Checkpoint(Path(checkpoint), _key(problem, world, fsm, config) | told)
-        journal = saved.load(scout, finder) or journal
+        saved.load(work)
+    journal = work.journal
 
     census = Census(fsm, setting) if fsm is not None else None
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
@@ -139,16 +139,14 @@ def discover(
         Interrupt() as interrupt,
         _view(setting, interrupt, shown=watch) as view,
         _bar(max_steps, scout, shown=progress and view is None) as bar,
-        saved.kept(scout, finder, journal) if saved else nullcontext(),
+        saved.kept(work) if saved else nullcontext(),
     ):
-        while (
-            journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or _exhausted(finder))
-        ):
+        while journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or journal.given_up):
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
                 request = replace(finder.request, testing=journal.stopped is not None)
                 stats = scout.explore(request, journal.silence(scout.trajectories))
-                if journal.stopped is None and journal.due(scout.trajectories, config.first_positives):
+                if journal.due(scout.trajectories, config.first_positives):
                     # Grow what is known from all of them (lines 7 to 23 and 32 to 41).
                     journal.looked(scout.trajectories, config.growth)
                     finder.advance(scout.trajectories)
@@ -162,6 +160,7 @@ def discover(
                     journal.solved()
             # Every episode since tests the answer.
             journal.watch(finder, scout, confirm)
+            journal.diagnose(finder, scout, confirm)
             journal.warn_of_flaws(scout, prompt=config.guided.prompt)
             record = journal.write(scout, finder, stats)
             _show(bar, record, finder)
@@ -171,10 +170,10 @@ def discover(
             if False in [callback(state) for callback in callbacks]:
                 interrupt.request()
             if saved is not None and saved.due:
-                saved.save(scout, finder, journal)
+                saved.save(work)
         result = so_far(interrupt.requested)
         done, verb = journal.phase not in wanted, "proved" if result.proved else "found"
-        ending = _ending(result, verb, _exhausted(finder), done=done)
+        ending = _ending(result, verb, journal.refuted is not None, done=done)
         _conclude(bar, result, ending, done=done)
         if view is not None:
             view.conclude(ending, done=done)
@@ -272,17 +271,12 @@ def _view(setting: Setting, interrupt: Interrupt, *, shown: bool) -> AbstractCon
     return nullcontext(view)
 
 
-def _exhausted(method: DiscoveryMethod) -> bool:
-    """Whether the method knows that no further episode can help."""
-    return isinstance(method, Exhaustible) and method.exhausted
-
-
-def _ending(result: Discovery, verb: str, exhausted: bool, *, done: bool) -> str:
+def _ending(result: Discovery, verb: str, refuted: bool, *, done: bool) -> str:
     """How the run ended, in a line."""
     told = f"{verb} after {result.num_trajectories:,} trajectories, {result.num_positives:,} successes"
     if done:
         return told
-    end = "stopped" if result.interrupted else "no answer agrees" if exhausted else "budget used"
+    end = "stopped" if result.interrupted else "no answer agrees" if refuted else "budget used"
     return f"{told}; {end}" if result.finished else end
 
 

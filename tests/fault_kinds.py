@@ -129,7 +129,7 @@ def kills_while_saving(count: int) -> Outcomes:
 
 
 def kills_of_run(count: int) -> Outcomes:
-    """`kill -9` of a study with processes: what was stored stays, the rest is done, the files are the same."""
+    """`kill -9` of a study with processes, once so many of its runs are stored: they stay, the rest is done."""
     with tempfile.TemporaryDirectory() as place:
         study = [sys.executable, str(HERE / "workload.py")]
 
@@ -137,22 +137,20 @@ def kills_of_run(count: int) -> Outcomes:
             found = Path(place, build).rglob(pattern)
             return {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in found}
 
-        def start(build: str, pause: float) -> subprocess.Popen[bytes]:
-            return subprocess.Popen([*study, f"{place}/{build}", str(pause), f"{place}/n"], stderr=subprocess.DEVNULL)
+        def start(build: str) -> subprocess.Popen[bytes]:
+            return subprocess.Popen([*study, f"{place}/{build}", "0.2", f"{place}/n"], stderr=subprocess.DEVNULL)
 
-        begin = time.monotonic()
-        assert start("whole", 0.2).wait() == 0
-        takes = time.monotonic() - begin
+        assert start("whole").wait() == 0
         for number in range(count):
             build = str(number)
-            process = start(build, 0.2)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(takes * (number + 1) / (count + 1))
+            process = start(build)
+            while len(files(build, "*.json")) < number and process.poll() is None:
+                time.sleep(0.01)
             process.kill()
             process.wait()
             time.sleep(0.7)  # orphaned workers end by themselves
             before = files(build, "*.json")
-            ended = start(build, 0).wait()
+            ended = start(build).wait()
             after, whole = files(build, "*.parquet"), files("whole", "*.parquet")
             kept = before.items() <= files(build, "*.json").items()
             same = {name: data for name, (data, _) in after.items()} == {

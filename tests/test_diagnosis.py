@@ -1,6 +1,7 @@
 """When no answer agrees, that is final: the run ends, and says which assumption is suspected, by which episodes."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.diagnosis import diagnose
 from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.discovery.hypotheses import GuidedConfig
+from lstoc_core.discovery.places import told_apart
 from lstoc_core.run.methods import guided_for
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.walks import random_walks
@@ -67,6 +69,7 @@ def test_a_run_without_an_answer_ends_its_exploration(tmp_path):
     asked = {"fsm": "a;b;a", "max_steps": 20_000, "checkpoint": tmp_path}
     found = run(Corridor, **asked)
     assert found.explorer.env_steps < 2_000
+    assert len(found.trajectories) >= 60, "enough to say why"
     assert not found.finished
     assert "no assignment of the FSM's symbols to states is consistent with every episode" in str(found.missing)
     assert "no further episode can change that" in str(found.missing)
@@ -74,6 +77,77 @@ def test_a_run_without_an_answer_ends_its_exploration(tmp_path):
     resumed = run(Corridor, **asked)
     assert resumed.explorer.env_steps == found.explorer.env_steps
     assert str(resumed.missing) == str(found.missing)
+
+
+def test_of_an_answer_that_needs_no_confirmation_nothing_more_is_asked():
+    found = run(Corridor, fsm="a;b;a", max_steps=20_000, confirm=0)
+    more = run(Corridor, fsm="a;b;a", max_steps=20_000, confirm=17)
+    assert not found.finished
+    assert not more.finished
+    assert len(found.trajectories) + 17 <= len(more.trajectories) < len(found.trajectories) + 22
+    for ids, other in zip(found.trajectories.ids, more.trajectories.ids, strict=False):
+        assert ids == other
+
+
+@pytest.mark.parametrize("kind", ["a key state that looks like another cell", "two keys that look alike"])
+def test_look_alike_places_are_named_with_what_is_beside_them(kind):
+    """On seeds that are none of the committed table. The observation that is named is the one that was doubled."""
+    right = []
+    for seed in range(1_000, 1_008):
+        world = violated(kind, seed)
+        found = run(lambda world=world: WorldEnv(world), fsm=world.told, max_steps=8_000, seed=seed)
+        said = re.search(r"aliasing: observation (\d+) looks|are both observation (\d+),", str(found.missing))
+        if "suspects" in str(found.missing):
+            doubled = next(look for cell, look in enumerate(world.looks) if cell != look)
+            named = found.observations[int(said[1] or said[2])].argmax() if said else -1
+            right.append(named == doubled)
+    assert len(right) >= 6
+    assert np.mean(right) >= 0.7
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_map_tells_the_places_of_finished_episodes(seed):
+    """The cells that the agent was in are the oracle: one place never stands for two of them."""
+    world = violated("a key state that looks like another cell", seed)
+    cells = []
+
+    class Watched(WorldEnv):
+        def reset(self, **options):
+            told = super().reset(**options)
+            cells.append(self.cell)
+            return told
+
+        def step(self, action):
+            told = super().step(action)
+            cells.append(self.cell)
+            return told
+
+    found = run(lambda: Watched(world), fsm=world.told, max_steps=3_000, seed=seed)
+    places, store = found.explorer.places(), found.trajectories
+    assert places.lengths.tolist() == store.lengths.tolist()
+    np.testing.assert_array_equal(found.explorer.map.ids[places.ids], store.ids)
+    cell_of = {}
+    for place, cell in zip(places.ids.tolist(), cells, strict=False):
+        cell_of.setdefault(place, []).append(cell)
+    same = [np.bincount(told).max() / len(told) for told in cell_of.values()]
+    assert np.mean(same) > 0.95
+    assert len(cell_of) > 14
+
+
+def test_an_observation_is_told_apart_in_every_way_its_sides_allow():
+    """Between 0 and 1, and between 2 and 3, there is a place that looks like 9; nothing tells to which 4 belongs."""
+    store = TrajectoryStore()
+    store.append([[0, 9, 1, 9, 0], [2, 9, 9, 3], [4, 9]], None, [True, False, False])
+    ways = {(tuple(sorted(one)), tuple(sorted(two))): apart for apart, one, two in told_apart(store, 9)}
+    assert sorted(ways) == [((0, 1), (2, 3, 4)), ((0, 1, 2, 3), (4,)), ((0, 1, 4), (2, 3))]
+    assert ways[(0, 1, 4), (2, 3)].ids.tolist() == [0, 9, 1, 9, 0, 2, 10, 10, 3, 4, 9]
+    assert not list(told_apart(store, 0))
+    places = TrajectoryStore()
+    places.append([[0, 5, 1, 5, 0], [2, 6, 6, 3], [4, 6]], None, [True, False, False])
+    (apart, one, two), *more = told_apart(store, 9, places)
+    assert not more
+    assert (sorted(one), sorted(two)) == ([2, 3, 4], [0, 1])
+    assert apart.ids.tolist() == [0, 10, 1, 10, 0, 2, 9, 9, 3, 4, 9]
 
 
 def test_with_noise_nothing_is_final():

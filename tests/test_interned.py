@@ -1,16 +1,22 @@
 """Environments of one's own: the behaviour of the table-driven ones, and clear words about what they must offer."""
 
 import copy
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.error import InvalidAction, ResetNeeded
 
+from lstoc_core.policies.ppo import packed, unpacked
 from lstoc_core.trajectories.identity import ExactIdentity
 from lstoc_core.trajectories.interned import InternedVectorEnv
+from lstoc_core.trajectories.representation import LearnedIdentity, make_encoder
 from lstoc_core.worlds import GridEnv, make_env, make_vec
+from lstoc_core.worlds.perturbed import FlippedLabels, NoisyPixels, SlipperyMoves
+from lstoc_core.worlds.tasks import TASKS
 
 
 class Unlabelled(gymnasium.Wrapper):
@@ -64,14 +70,17 @@ def test_interned_environments_behave_as_the_table_driven_ones():
 
 
 def test_interned_observations_keep_their_numbers_and_can_be_loaded():
-    env = InternedVectorEnv([lambda: make_env(task="letter-1")] * 2)
+    def wrapped():  # one that cannot be saved
+        return gymnasium.Wrapper(make_env(task="letter-1"))
+
+    env = InternedVectorEnv([wrapped] * 2)
     env.reset()
     for _ in range(20):
         before = env.observations.copy()
         env.step([1, 2])
         np.testing.assert_array_equal(env.observations[: len(before)], before)
     assert not env.observations.flags.writeable
-    other = InternedVectorEnv([lambda: make_env(task="letter-1")] * 2)
+    other = InternedVectorEnv([wrapped] * 2)
     other.load_state_dict(env.state_dict())
     np.testing.assert_array_equal(other.observations, env.observations)
     with pytest.raises(ResetNeeded):
@@ -81,6 +90,40 @@ def test_interned_observations_keep_their_numbers_and_can_be_loaded():
     stranger.reset()
     with pytest.raises(ValueError, match="new InternedVectorEnv"):
         stranger.load_state_dict(env.state_dict())
+
+
+CHANGED = {
+    "plain": lambda env: env,
+    "flipped": lambda env: FlippedLabels(env, 0.3),
+    "slippery": lambda env: SlipperyMoves(env, 0.3),
+    "noisy": lambda env: NoisyPixels(env, 3),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_environments_that_can_be_saved_go_on_in_the_middle_of_their_episodes(change):
+    """With random starts, so that every stream of random numbers is restored; the run that goes on is the oracle."""
+    task = replace(TASKS["letter-1"], start=None, horizon=30)
+
+    def make():
+        torch.manual_seed(0)
+        identity = LearnedIdentity(make_encoder((10, 10, 6), np.uint8), 0.999) if change == "noisy" else None
+        return InternedVectorEnv([lambda: CHANGED[change](make_env(task=task))] * 3, identity, seed=5)
+
+    def play(env, actions):
+        told = [env.step(each) for each in actions]
+        return [np.concatenate([*step[:4], step[4]["success"], step[4]["final_obs"]]) for step in told]
+
+    actions = np.random.default_rng(0).integers(4, size=(200, 3))
+    env = make()
+    env.reset()
+    play(env, actions[:77])
+    state = unpacked(packed(env.state_dict()))
+    other = make()
+    other.load_state_dict(state)
+    np.testing.assert_array_equal(play(other, actions[77:]), play(env, actions[77:]))
+    np.testing.assert_array_equal(other.observations, env.observations)
+    assert (other.successes, other.late_successes) == (env.successes, env.late_successes)
 
 
 def test_discrete_observations_become_one_hot_rows():

@@ -15,9 +15,10 @@ import pytest
 from lstoc_core import paths
 from lstoc_core.discovery.guided import GuidedConfig
 from lstoc_core.labeling.recognizer import LabelingFunction
+from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.rewards import RewardConfig
 from lstoc_core.run.journal import Journal
-from lstoc_core.study import cache, learners, measure, tables
+from lstoc_core.study import cache, learners, measure, readings, tables
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.experiments import EXPERIMENTS
 from lstoc_core.study.settings import Discovering, Oracle, PixelNoise, PlainPPO, Unchanged, WrongLabels
@@ -169,10 +170,10 @@ def test_training_stops_when_the_task_is_solved():
                 "success_rate": 1.0 if self.env_steps > 40_000 else 0.5,
             }
 
-    history, solved = learners.train(Learner(), 10**9)
+    history, solved = learners.train(Learner, 10**9)
     assert solved
     assert history[-1]["env_steps"] == 4096 * (9 + 8)  # the ninth update is the last at one half
-    assert learners.train(Learner(), 30_000)[1] is False
+    assert learners.train(Learner, 30_000)[1] is False
 
 
 def test_labelled_paths_follow_the_function_in_an_unseen_world():
@@ -219,53 +220,98 @@ import lstoc_core.run.checkpoint
 import test_measure
 lstoc_core.run.checkpoint.SAVE_EVERY = 0.0
 test_measure.paths.BUILD = Path(sys.argv[2])
-test_measure.measure.training(test_measure.to_kill(sys.argv[3]))
+test_measure.RUNS[sys.argv[3]](test_measure.to_kill(sys.argv[3]))
 """
+TO_KILL = {
+    "lstoc": LSTOC,
+    "starts-planner": VARIANTS["starts-planner"].config(),
+    "ppo+bonus": VARIANTS["ppo+bonus"].config(),
+    "oracle": VARIANTS["oracle"].config(),
+    "flipped-planner": VARIANTS["flipped-planner"].config(),
+    "slips": VARIANTS["slips"].config(),
+    "samples": {"shares": [0.5, 1.0]},
+    "labels": {"train_task": "letter-1", "train_steps": 40_960},
+    "readings": {"readings": 4, "walks": 300},
+}
+"""What is killed: LSTOC, baselines, changed worlds; accuracy, generalization, readings."""
+RUNS = dict.fromkeys(TO_KILL, measure.training) | {
+    "samples": measure.accuracy,
+    "labels": measure.generalization,
+    "readings": readings.measure,
+}
 
 
-def to_kill(variant, profile="quick", steps=16_384):
-    return RunSpec("training", "letter-1", variant, 3, profile, {"steps": steps, **VARIANTS[variant].config()})
+def to_kill(name, profile="quick", steps=12_288):
+    method = "tasks" if name == "readings" else name
+    return RunSpec("killed", "letter-1", method, 3, profile, {"steps": steps, **TO_KILL[name]})
 
 
-def kill_once_saved(spec, *, saves=1):
-    """Start a run in another process, which saves after every update, and kill it after some of them."""
-    arguments = [str(Path(__file__).parent), str(paths.BUILD), spec.method]
+def kill_once_saved(name, *, saves):
+    """Start a run in another process, which saves after every update, and kill it once it has saved so often."""
+    arguments = [str(Path(__file__).parent), str(paths.BUILD), name]
     process = subprocess.Popen([sys.executable, "-c", KILLED, *arguments])
     deadline = time.monotonic() + 120
-    while saved_states(spec) < saves and process.poll() is None and time.monotonic() < deadline:
+    while saved_states(to_kill(name)) < saves and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.01)
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it was killed before its end"
 
 
 def saved_states(spec):
-    """Number of the newest state in the checkpoint of a run; 0 if there is none."""
+    """How often the stages of a run were saved; 0 if there is no checkpoint."""
     pattern = checkpoint_place(spec, "*")
-    for file in pattern.parent.glob(f"{pattern.name}/loop.json"):
-        return json.loads(json.loads(file.read_text())["state"])["number"]
-    return 0
+    files = pattern.parent.glob(f"{pattern.name}/loop.json")
+    return sum(json.loads(json.loads(file.read_text())["state"])["number"] for file in files)
+
+
+@pytest.fixture
+def updates(monkeypatch):
+    """One entry for each update of the loop or a policy, and for each row that was computed."""
+    done = []
+
+    def counted(owner, name):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *told, **named: done.append(name) or real(*told, **named))
+
+    counted(Journal, "write")
+    counted(PPO, "update")
+    counted(measure, "learned_tree")
+    counted(readings, "outcome")
+    return done
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("variant", ["lstoc", "starts-planner"])
-def test_a_killed_run_of_an_experiment_goes_on_to_the_same_table(variant, monkeypatch):
-    updates = []
-    write = Journal.write
-    monkeypatch.setattr(Journal, "write", lambda self, *told: updates.append(1) or write(self, *told))
-    whole = measure.training(to_kill(variant, "paper"))
+@pytest.mark.parametrize(
+    ("name", "saves"),
+    [
+        ("lstoc", 2),
+        ("starts-planner", 2),
+        ("ppo+bonus", 2),
+        ("oracle", 2),
+        ("flipped-planner", 8),
+        ("slips", 2),
+        ("samples", 3),  # while the policy explores
+        ("samples", 8),  # between two rows
+        ("labels", 2),  # while labels are learned
+        ("readings", 2),
+    ],
+)
+def test_a_killed_run_of_an_experiment_goes_on_to_the_same_table(name, saves, updates):
+    whole = RUNS[name](to_kill(name, "paper"))
     in_all = len(updates)
-    spec = to_kill(variant)
-    kill_once_saved(spec, saves=2)
-    assert saved_states(spec) >= 2
+    spec = to_kill(name)
+    kill_once_saved(name, saves=saves)
+    assert saved_states(spec) >= saves
     updates.clear()
-    table = cache.compute([spec], measure.training, progress=False)
-    pd.testing.assert_frame_equal(table[whole.columns], whole)
-    assert len(updates) <= in_all - 2, "it went on from what was saved"
+    table = cache.compute([spec], RUNS[name], progress=False)
+    pd.testing.assert_frame_equal(table[whole.columns], whole, check_exact=True)
+    assert len(updates) <= in_all - min(saves, 2), "it went on from what was saved"
     assert not saved_states(spec), "a stored run needs none"
 
 
-def test_a_run_whose_checkpoint_is_damaged_begins_anew(capsys):
-    spec = to_kill("lstoc", steps=4096)
+@pytest.mark.parametrize("name", ["lstoc", "oracle"])
+def test_a_run_whose_checkpoint_is_damaged_begins_anew(name, capsys):
+    spec = to_kill(name, steps=4096)
     whole = measure.training(spec)
     assert saved_states(spec)
     for file in paths.BUILD.rglob("loop*.json"):

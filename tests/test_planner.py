@@ -9,11 +9,13 @@ from scipy.stats import chisquare
 
 import lstoc_core as lstoc
 from lstoc_core.config import PlannerConfig
+from lstoc_core.exploration import step_log
 from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.outcomes import Visits, Words
 from lstoc_core.exploration.plans import Judges, Outset, PlanSearch, information
 from lstoc_core.exploration.routes import Routes, Slips, nearest_gap
 from lstoc_core.exploration.world_map import WorldMap
+from lstoc_core.policies.ppo import packed, unpacked
 from lstoc_core.trajectories.store import TrajectoryStore
 
 FORMULAS = ("a;b", "(a;b)|c", "a;((b;a)|c);d", "((a;b)|c);d", "(a;b)|(c;d)")
@@ -96,6 +98,53 @@ def test_a_map_restored_is_the_same():
     np.testing.assert_array_equal(world_map.links, other.links)
     np.testing.assert_array_equal(world_map.ids, other.ids)
     assert (world_map.place(0), world_map.error_rate) == (other.place(0), other.error_rate)
+
+
+def test_a_log_of_compressed_blocks_tells_the_same_as_a_plain_array(monkeypatch):
+    """The array is the oracle, at every length; what is written to the last row late is kept, too."""
+    monkeypatch.setattr(step_log, "BLOCK", 64)
+    rows = np.random.default_rng(0).integers(-(2**31), 2**31, (300, 2, 5), np.int32)
+    log = step_log.StepLog(2, 5)
+    for count, row in enumerate(rows, 1):
+        log.append()[:] = 0
+        log.last[:] = row
+        assert len(log) == count
+        np.testing.assert_array_equal(np.concatenate(list(log.blocks())), rows[:count])
+        if count % 60 in (0, 4):  # before, at and after the end of a block
+            other = step_log.StepLog(2, 5)
+            other.load_state_dict(unpacked(packed(log.state_dict())))
+            other.append()[:] = 7
+            np.testing.assert_array_equal(np.concatenate(list(other.blocks())), [*rows[:count], np.full((2, 5), 7)])
+    empty = step_log.StepLog(2, 5)
+    empty.load_state_dict(step_log.StepLog(2, 5).state_dict())
+    assert not len(empty)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_map_does_not_depend_on_how_its_steps_are_kept(seed, monkeypatch):
+    """With aliased places, so that all steps are read again; the map as it was, all in one block, is the oracle."""
+    maps = []
+    for block in (64, 1 << 20):
+        monkeypatch.setattr(step_log, "BLOCK", block)
+        grid, world_map = Grid(np.random.default_rng(seed)), WorldMap(1, 4)
+        grid.walk(world_map, 3_000)
+        maps.append(world_map)
+    one, two = maps
+    assert one.aliased == two.aliased != set()
+    np.testing.assert_array_equal(one.links, two.links)
+    np.testing.assert_array_equal(one.starts, two.starts)
+    assert (one.error_rate, one.place(0)) == (two.error_rate, two.place(0))
+
+
+def test_a_world_that_is_known_takes_little_memory():
+    """Walks round a square, again and again: a byte a step at most, of what was 20."""
+    grid, world_map = Grid(np.random.default_rng(0), share=0.0), WorldMap(1, 4)
+    world_map.begin(grid.ids[:1])
+    cell, steps = 0, 4 * step_log.BLOCK
+    for time in range(steps):
+        cell = grid.next[cell, action := time // 4 % 4]
+        world_map.step(np.array([action]), grid.ids[[cell]], np.zeros(1, np.bool_), grid.ids[[cell]])
+    assert world_map.nbytes < step_log.BLOCK * 20 + steps
 
 
 # --- routes ---

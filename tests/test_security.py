@@ -94,4 +94,4 @@ def test_any_manifest_is_read_or_the_run_counts_as_corrupt(tmp_path, monkeypatch
 def test_any_checkpoint_is_read_or_refused_with_a_remedy(tmp_path, text):
     (tmp_path / "loop.json").write_text(text)
     with pytest.raises(CheckpointError, match="delete this one to begin anew"):
-        Checkpoint(tmp_path, {}).load(None, None)
+        Checkpoint(tmp_path, {}).load(None)

@@ -5,9 +5,9 @@ can help: one of the assumptions in `consistent` does not hold. Each is dropped 
 answer agree.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +16,7 @@ from lstoc_core.discovery.consistent import MAX_WORK, Answer, TooManyTries, answ
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.evidence import Evidence, Indices
 from lstoc_core.discovery.method import Missing
+from lstoc_core.discovery.places import sides, told_apart
 from lstoc_core.logic.fsm import Word
 from lstoc_core.trajectories.matching import KeyPath, earliest_match
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -24,12 +25,18 @@ PARTS = 6
 """Parts of the episodes whose own consistent answers are candidates for the nearest one."""
 SAMPLE = 1_000
 """Most episodes by which candidates are compared."""
-WORK = MAX_WORK // 20
-"""Budget of each search."""
+WORK, NOISY = MAX_WORK // 20, MAX_WORK // 8
+"""Budget of each search; of one that allows for wrong labels."""
 MOST_NAMES = 4
 """Most names that are tried at a second place, or at one with another."""
 PASSES = 5
-"""Fewest passages by which a group of neighbours counts."""
+"""Fewest passages by which a group of neighbours counts as a place of its own."""
+LOOKED_AT = 40
+"""Observations of contradicting episodes that may look like two places, the most visited ones."""
+TRIES = 12
+"""Most ways in which two places are told apart."""
+RATES = (0.02, 0.05, 0.1, 0.2)
+"""Rates of wrong labels for which an answer is sought."""
 LATE = 0.9
 """Least share of successes that go on, for episodes to be suspected of running past success."""
 SHARE = 0.25
@@ -45,6 +52,10 @@ class Exhaustible(Protocol):
     @property
     def exhausted(self) -> bool:
         """Whether no further episode can help."""
+        ...
+
+    def explain(self, store: TrajectoryStore, places: TrajectoryStore | None) -> None:
+        """Say again why, by all trajectories, and by the same as places of a map if there is one."""
         ...
 
 
@@ -84,11 +95,17 @@ class Diagnosis:
 
 
 def diagnose(
-    store: TrajectoryStore, structure: Sequence[Word], unconstrained: Sequence[KeyPath], *, prompt: bool
+    store: TrajectoryStore,
+    structure: Sequence[Word],
+    unconstrained: Sequence[KeyPath],
+    *,
+    prompt: bool,
+    places: TrajectoryStore | None = None,
 ) -> Diagnosis:
     """The nearest answer and the suspects, where no answer is consistent with the trajectories.
 
     unconstrained: sequences that explain every success and no failure without regard to the structure, if there are.
+    places: the same trajectories as places of a map instead of observations, if there is one.
     """
     nearest = _nearest(store, structure, prompt)
     wrong = contradictions(store, nearest.paths, prompt=prompt)
@@ -97,7 +114,7 @@ def diagnose(
         *_start_counts(store, structure, prompt, wrong),
         *_two_places(store, structure, prompt, wrong),
         *_keys_alike(store, structure, prompt, wrong),
-        *_alike(store, nearest, wrong),
+        *_alike(store, structure, prompt, nearest, wrong, places),
         *_wrong_labels(store, wrong),
         _other_fsm(unconstrained, wrong),
     ]
@@ -113,19 +130,23 @@ def _consistent(
 ) -> list[Answer]:
     """Some answers that are consistent with the trajectories; none if the search takes too long."""
     try:
-        return answers(Evidence(store, prompt=prompt, noise=noise), structure, limit, work=WORK)
+        return answers(Evidence(store, prompt=prompt, noise=noise), structure, limit, work=NOISY if noise else WORK)
     except TooManyTries:
         return []
 
 
 def _nearest(store: TrajectoryStore, structure: Sequence[Word], prompt: bool) -> Answer:
-    """Of the answers that parts of the episodes agree with, the one that the fewest episodes contradict."""
+    """Of the answers that parts of the episodes, or most labels, agree with: the one that the fewest contradict."""
     size = max(len(store) // PARTS, 1)
     candidates: dict[tuple[KeyPath, ...], Answer] = {}
     for first in range(0, len(store), size):
         part = np.arange(first, min(first + size, len(store)))[:SAMPLE]
         for answer in _consistent(store.select(part), structure, prompt, limit=20):
             candidates.setdefault(answer.paths, answer)
+    for rate in RATES:  # of the answers that the fewest labels contradict, one will do
+        if noisy := _consistent(store, structure, prompt, limit=1, noise=rate):
+            candidates.setdefault(noisy[0].paths, noisy[0])
+            break
     sample = store.select(np.unique(np.linspace(0, len(store) - 1, SAMPLE).astype(np.int64)))
     return min(
         candidates.values(),
@@ -211,43 +232,41 @@ def _names(structure: Sequence[Word]) -> list[str]:
     return list(dict.fromkeys(symbol for word in structure for symbol in word))[:MOST_NAMES]
 
 
-def _alike(store: TrajectoryStore, nearest: Answer, wrong: Indices) -> Iterator[Suspect]:
-    """Do two places look alike? Then who comes to them from one side never leaves on the other."""
+def _alike(
+    store: TrajectoryStore,
+    structure: Sequence[Word],
+    prompt: bool,
+    nearest: Answer,
+    wrong: Indices,
+    places: TrajectoryStore | None,
+) -> Iterator[Suspect]:
+    """Do two places look alike? Then an answer agrees once they are told apart, by the map or by their neighbours.
+
+    Where none does, an observation is suspected all the same if who comes to it from one side never leaves on another.
+    """
     visited = np.bincount(store.select(wrong).ids, minlength=store.num_ids) if len(wrong) else np.zeros(store.num_ids)
     keys = [*dict.fromkeys(key for path in nearest.paths for key in path)]
-    for state in dict.fromkeys((*keys, *np.argsort(-visited, kind="stable").tolist()[:40])):
-        groups = _sides(store, state)
-        if len(groups) > 1:
+    states = [*dict.fromkeys((*keys, *np.argsort(-visited, kind="stable").tolist()[:LOOKED_AT]))]
+    ways = ((state, *way) for state in states for way in told_apart(store, state, places))
+    for state, apart, one, two in islice(ways, TRIES):
+        if _consistent(apart, structure, prompt, limit=1):
+            yield _two_alike(state, len(wrong), one, two, "told apart, an answer agrees; ")
+            return
+    for state in states:
+        passed = [side.neighbours for side in sides(store, state) if side.passages >= PASSES]
+        if len(passed) > 1:
             holding = sum(bool((store.trajectory(int(index)) == state).any()) for index in wrong[:SAMPLE])
-            one, two = (sorted(group) for group in groups[:2])
-            yield Suspect(
-                "aliasing",
-                holding,
-                f"observation {state} looks like two places, one beside {one}, one beside {two}; add to the "
-                "observation what tells them apart",
-            )
+            yield _two_alike(state, holding, passed[0], passed[1], "")
             return
 
 
-def _sides(store: TrajectoryStore, state: int) -> list[set[int]]:
-    """The neighbours of a state, in groups: two are in one group if an episode has passed from one to the other."""
-    ids = store.ids
-    at = store.occurrences(state)
-    owner = np.searchsorted(store.offsets, at, side="right") - 1
-    inner = (at > store.offsets[owner]) & (at < store.offsets[owner + 1] - 1)
-    at = at[inner][:20_000]
-    group: dict[int, int] = {}
-    passages: dict[int, int] = {}
-    for before, behind in zip(ids[at - 1].tolist(), ids[at + 1].tolist(), strict=True):
-        if state in (before, behind):  # it stayed: blocked moves say nothing
-            continue
-        one, two = group.setdefault(before, before), group.setdefault(behind, behind)
-        passages[one] = passages.get(one, 0) + 1
-        if one != two:
-            group = {neighbour: one if root == two else root for neighbour, root in group.items()}
-            passages[one] += passages.pop(two, 0)
-    roots = sorted((root for root, count in passages.items() if count >= PASSES), key=lambda root: -passages[root])
-    return [{neighbour for neighbour, own in group.items() if own == root} for root in roots]
+def _two_alike(state: int, explains: int, one: Iterable[int], two: Iterable[int], found: str) -> Suspect:
+    return Suspect(
+        "aliasing",
+        explains,
+        f"observation {state} looks like two places, one beside {sorted(one)}, one beside {sorted(two)}; {found}add to "
+        "the observation what tells them apart",
+    )
 
 
 def _wrong_labels(store: TrajectoryStore, wrong: Indices) -> Iterator[Suspect]:

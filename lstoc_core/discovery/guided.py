@@ -143,8 +143,7 @@ class Guided:
             return self._take(found[0], search)
         self.exhausted = not found and not self.config.noise
         if self.exhausted:
-            unconstrained = self.paths if not self.findings.unexplained else ()
-            return diagnose(store, self.structure, unconstrained, prompt=self.config.prompt).missing()
+            return self._diagnosed(store)
         if not several:
             self._alike_since = (), 0
             return self._open(found)
@@ -159,6 +158,17 @@ class Guided:
         self.alike = _states(several)
         landmarks = LandmarkSearch(store, search, self._lasting)
         return self._take(max(several, key=lambda answer: _telling(answer, core, landmarks)), search)
+
+    def explain(self, store: TrajectoryStore, places: TrajectoryStore | None) -> None:
+        """Say why no answer is left, by all trajectories, and by the same as places of a map if there is one."""
+        self.findings = GuidedSearch(self._as_read(store), self.config, self.contrast).findings()
+        self.missing = self._diagnosed(self._as_read(store), None if self.reading is not None else places)
+
+    def _diagnosed(self, store: TrajectoryStore, places: TrajectoryStore | None = None) -> Missing:
+        """Why no answer is left."""
+        unconstrained = self.paths if not self.findings.unexplained else ()
+        prompt = self.config.prompt
+        return diagnose(store, self.structure, unconstrained, prompt=prompt, places=places).missing()
 
     def _may_be_alike(self, found: Sequence[Answer], search: GuidedSearch) -> bool:
         """Whether there are several answers, and enough successes that could have omitted what they differ in."""

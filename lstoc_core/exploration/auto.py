@@ -102,6 +102,10 @@ class AutoExplorer:
         if np.array_equal(env.observations[: len(known)], known):
             self.policy.trajectories.append_flat(store.ids, store.lengths, store.labels)
 
+    def places(self) -> TrajectoryStore | None:
+        """Those of the planner's map, while it is in use."""
+        return None if self.policy else self.planner.places()
+
     def pursue(self, paths: Sequence[KeyPath]) -> dict[str, float]:
         return self.chosen.pursue(paths)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from lstoc_core.discovery.method import Request
 from lstoc_core.policies.ppo import PPO
@@ -73,4 +73,13 @@ class Explorer(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned, after `load`."""
+        ...
+
+
+@runtime_checkable
+class Mapped(Protocol):
+    """An explorer that may know where it was."""
+
+    def places(self) -> TrajectoryStore | None:
+        """The finished episodes as places of its map instead of observations; None if the map does not tell."""
         ...

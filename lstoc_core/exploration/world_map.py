@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.exploration.step_log import StepLog
 from lstoc_core.trajectories.recorder import Ids
-from lstoc_core.trajectories.store import Bools
+from lstoc_core.trajectories.store import Bools, TrajectoryStore
 
 Links = NDArray[np.int32]
 """[places, actions]: the expected next place; -1 where it is unknown."""
@@ -35,6 +36,8 @@ MOST_NODES = 3
 """Nodes per id that tell the same: splitting only makes more of them."""
 MOST_SURPRISES = 2
 """Surprises on ways from the start that count as chance where all starts look the same."""
+MOST_WALKED = 100_000
+"""Most steps of each environment that are walked again on the map."""
 START = -1
 """Root of the nodes that are known by the way from an episode's start."""
 
@@ -54,10 +57,9 @@ class WorldMap:
         self.ids = np.zeros(0, np.int32)
         """Observation id of each place."""
         self.links: Links = np.zeros((0, num_actions), np.int32)
-        self._log = np.zeros((1024, num_envs, 5), np.int32)
+        self._log = StepLog(num_envs, 5)
         """Of each step: action, id after it, whether the episode ended, id of the next one's start, and whether places
         were merged before."""
-        self._logged = 0
         self._merged_now = False
         self._first = np.zeros(num_envs, np.int32)
         self._forget()
@@ -85,8 +87,8 @@ class WorldMap:
 
     def begin(self, ids: Ids) -> None:
         """Episodes begin in all environments; those under way are cut off."""
-        if self._logged:
-            self._log[self._logged - 1, :, 2], self._log[self._logged - 1, :, 3] = True, ids
+        if len(self._log):
+            self._log.last[:, 2], self._log.last[:, 3] = True, ids
         else:
             self._first[:] = ids
         self._begin(ids.tolist())
@@ -103,11 +105,8 @@ class WorldMap:
 
     def step(self, actions: Ids, final_ids: Ids, done: Bools, next_ids: Ids) -> Bools:
         """Record one step of every environment; where the map's prediction was wrong, [E]."""
-        if self._logged == len(self._log):
-            self._log = np.concatenate([self._log, np.zeros_like(self._log)])
-        row = self._log[self._logged]
+        row = self._log.append()
         row[:, 0], row[:, 1], row[:, 2], row[:, 3], row[:, 4] = actions, final_ids, done, next_ids, self._merged_now
-        self._logged += 1
         self._merged_now = False
         wrong = np.zeros(self.num_envs, np.bool_)
         for env, (action, seen, *_) in enumerate(row.tolist()):
@@ -139,11 +138,35 @@ class WorldMap:
         return self._place.get(self._find(self.at[env]), -1)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the recorded steps take."""
+        return self._log.nbytes
+
+    @property
     def starts(self) -> NDArray[np.int64]:
         """Place in which each episode has started."""
-        steps = self._log[: self._logged]
-        ids = [*self._first.tolist(), *steps[..., 3][steps[..., 2] > 0].tolist()]
+        ids = self._first.tolist()
+        for steps in self._log.blocks():
+            ids += steps[..., 3][steps[..., 2] > 0].tolist()
         return np.array([self._place[self._enter(START, START, start)] for start in ids])
+
+    def walked(self) -> TrajectoryStore | None:
+        """All finished episodes as places, as of the last `refresh`, without labels.
+
+        None in a stochastic world, or if there were too many steps.
+        """
+        if self.stochastic or len(self._log) > MOST_WALKED:
+            return None
+        store = TrajectoryStore()
+        walks = [[self._enter(START, START, each)] for each in self._first.tolist()]
+        for steps in self._log.blocks():
+            for row in steps.tolist():
+                for walk, (action, seen, ended, start, _) in zip(walks, row, strict=True):
+                    walk.append(self._enter(walk[-1], action, seen))
+                    if ended:
+                        store.append([[self._place[node] for node in walk]], None, [False])
+                        walk[:] = [self._enter(START, START, start)]
+        return store
 
     @property
     def anchored(self) -> Bools:
@@ -249,10 +272,11 @@ class WorldMap:
         """Make the graph anew from all that was recorded."""
         self._forget()
         self._begin(self._first.tolist())
-        for row in self._log[: self._logged].tolist():
-            if row[0][4]:
-                self._merge()
-            self._take(row)
+        for steps in self._log.blocks():
+            for row in steps.tolist():
+                if row[0][4]:
+                    self._merge()
+                self._take(row)
 
     def _find(self, node: int) -> int:
         """The node that stands for all that were merged with this one: the first of them."""
@@ -318,7 +342,7 @@ class WorldMap:
     def state_dict(self) -> dict[str, Any]:
         """All that was recorded, and how the map reads it."""
         return {
-            "log": self._log[: self._logged].copy(),
+            "log": self._log.state_dict(),
             "first": self._first.copy(),
             "aliased": np.array(sorted(self.aliased), np.int64),
             "stochastic": self.stochastic,
@@ -328,9 +352,7 @@ class WorldMap:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore what `state_dict` returned; `refresh` must follow."""
-        self._log, self._logged = state["log"].copy(), len(state["log"])
-        if not self._logged:
-            self._log = np.zeros((1024, self.num_envs, 5), np.int32)
+        self._log.load_state_dict(state["log"])
         self._first = state["first"].copy()
         self.aliased, self.stochastic = set(state["aliased"].tolist()), bool(state["stochastic"])
         self.recent.extend(state["recent"].tolist())

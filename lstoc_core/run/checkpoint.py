@@ -1,4 +1,4 @@
-"""A run on disk: saved regularly, resumed by the same call."""
+"""Work on disk: saved regularly, resumed by the same call."""
 
 import hashlib
 import json
@@ -10,11 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
-from lstoc_core.discovery.method import DiscoveryMethod
-from lstoc_core.exploration.explorer import Explorer
-from lstoc_core.run.journal import Journal
 from lstoc_core.run.lock import Locked, acquire
 
 SAVE_EVERY = 60.0
@@ -30,9 +27,34 @@ class CheckpointError(ValueError):
     """A directory that cannot be used for this run; the message names the remedy."""
 
 
+class Resumable(Protocol):
+    """Work that goes on from what was saved: a file for its arrays, and plain values in JSON types."""
+
+    @property
+    def env_steps(self) -> int:
+        """Steps done so far."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Write the arrays."""
+        ...
+
+    def load(self, path: Path) -> None:
+        """Read what `save` wrote; `load_state_dict` follows."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is not in the arrays' file."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        ...
+
+
 @dataclass
 class Checkpoint:
-    """The state of one run in a directory: one file for the explorer, and `loop.json`, which names it, for the rest.
+    """The state of one run in a directory: a file for its arrays, and `loop.json`, which names it, for the rest.
 
     key: identifies the run, in JSON types. A directory that holds another run, or is in use, is refused. Checksums tell
     a damaged state, and the one saved before it is kept to fall back to. `close` lets another process have it.
@@ -68,14 +90,14 @@ class Checkpoint:
         self._lock.close()
 
     @contextmanager
-    def kept(self, explorer: Explorer, method: DiscoveryMethod, journal: Journal) -> Iterator[None]:
+    def kept(self, work: Resumable) -> Iterator[None]:
         """A context at whose end the state is saved, also if something inside it raises, and the directory is left."""
         try:
             yield
-            self.save(explorer, method, journal)
+            self.save(work)
         except Exception:
             with suppress(Exception):  # what was raised first says more
-                self.save(explorer, method, journal)
+                self.save(work)
             raise
         finally:
             self.close()
@@ -85,19 +107,17 @@ class Checkpoint:
         """Whether it is time to save again."""
         return time.monotonic() - self._saved > SAVE_EVERY
 
-    def save(self, explorer: Explorer, method: DiscoveryMethod, journal: Journal) -> None:
+    def save(self, work: Resumable) -> None:
         """Write the state. At every moment the directory holds a complete one, the old or the new."""
         number = self._number + 1
-        large = self.directory / f"explorer-{explorer.env_steps}-{number}.pt"
-        explorer.save(large)
+        large = self.directory / f"explorer-{work.env_steps}-{number}.pt"
+        work.save(large)
         state = {
             "key": self.key,
             "number": number,
             "file": large.name,
             "file_sha256": _sha256(large.read_bytes()),
-            "explorer": explorer.state_dict(),
-            "method": method.state_dict(),
-            "journal": journal.to_json(),
+            "work": work.state_dict(),
         }
         text = json.dumps(state)
         temporary = self.directory / f"{NEWEST}.tmp"
@@ -117,18 +137,18 @@ class Checkpoint:
             if old not in kept:
                 old.unlink()
 
-    def load(self, explorer: Explorer, method: DiscoveryMethod) -> Journal | None:
-        """Restore explorer and method, and return the journal; None if nothing was saved."""
+    def load(self, work: Resumable) -> bool:
+        """Restore what was saved; whether there was something."""
         try:
-            return self._load(explorer, method)
+            return self._load(work)
         except CheckpointError:
             self.close()
             raise
 
-    def _load(self, explorer: Explorer, method: DiscoveryMethod) -> Journal | None:
+    def _load(self, work: Resumable) -> bool:
         state = self._newest_whole()
         if state is None:
-            return None
+            return False
         saved: Mapping[str, Any] = state["key"]
         if different := [
             f"{name}={saved.get(name)!r} instead of {self.key.get(name)!r}"
@@ -137,14 +157,12 @@ class Checkpoint:
         ]:
             raise CheckpointError(f"{self.directory} holds another run: {', '.join(different)}; {REMEDY}")
         try:
-            explorer.load(self.directory / state["file"])
-            explorer.load_state_dict(state["explorer"])
-            method.load_state_dict(state["method"])
-            journal = Journal.from_json(state["journal"])
-        except (ValueError, KeyError, TypeError, RuntimeError) as error:
+            work.load(self.directory / state["file"])
+            work.load_state_dict(state["work"])
+        except Exception as error:  # whatever a state of another making leads to
             raise CheckpointError(f"{self.directory} cannot be resumed ({error}): {REMEDY}") from error
         self._number = state["number"]
-        return journal
+        return True
 
     def _newest_whole(self) -> dict[str, Any] | None:
         """The newest state that is not damaged; None if none was saved."""
@@ -166,7 +184,7 @@ class Checkpoint:
         return None
 
     def _read(self, file: Path) -> dict[str, Any]:
-        """The state in a file, after checking that it and the explorer's are whole."""
+        """The state in a file, after checking that it and the arrays' are whole."""
         content = json.loads(file.read_text())
         state: dict[str, Any] = json.loads(content["state"])
         if content["sha256"] != _sha256(content["state"].encode()):

@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from lstoc_core.discovery.contradictions import Refutable
+from lstoc_core.discovery.diagnosis import Exhaustible
 from lstoc_core.discovery.method import DiscoveryMethod, Missing, nested_tuples
-from lstoc_core.exploration.explorer import Explorer
+from lstoc_core.exploration.explorer import Explorer, Mapped
 from lstoc_core.run.flaws import flaws
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -77,6 +79,10 @@ class Journal:
     """Episodes since the answer that could have contradicted it, and did not."""
     withdrawn: int = 0
     """Answers that a later episode contradicted."""
+    refuted: int | None = None
+    """Number of trajectories when no answer was left; None before."""
+    given_up: bool = False
+    """Whether no answer is left, and enough episodes have been gathered since to say why."""
     history: list[Record] = field(default_factory=list)
     warnings: dict[str, str] = field(default_factory=dict)
     """What was found wrong: cause -> sentence (see `flaws`)."""
@@ -90,7 +96,8 @@ class Journal:
 
     def due(self, store: TrajectoryStore, first_positives: int) -> bool:
         """Whether discovery should run again."""
-        return len(store) >= self.next_look and int(store.labels.sum()) >= first_positives
+        open_ = self.stopped is None and self.refuted is None
+        return open_ and len(store) >= self.next_look and int(store.labels.sum()) >= first_positives
 
     def looked(self, store: TrajectoryStore, growth: float) -> None:
         """Discovery has run: the next time is when the trajectories have grown by this factor."""
@@ -124,6 +131,17 @@ class Journal:
         method.advance(explorer.trajectories)
         if method.finished:
             self.found(explorer)
+
+    def diagnose(self, method: DiscoveryMethod, explorer: Explorer, confirm: int) -> None:
+        """Where no answer is left, gather `confirm` more episodes, say by all of them why, and give up."""
+        if not (isinstance(method, Exhaustible) and method.exhausted):
+            return
+        store = explorer.trajectories
+        if self.refuted is None:
+            self.refuted = len(store)
+        self.given_up = not self.refuted <= len(store) < self.refuted + confirm  # fewer: the explorer began anew
+        if self.given_up and len(store) >= self.refuted:
+            method.explain(store, explorer.places() if isinstance(explorer, Mapped) else None)
 
     def solved(self) -> None:
         """The task is solved: nothing is left."""
@@ -167,6 +185,8 @@ class Journal:
             "news_at": self.news_at,
             "tested": self.tested,
             "withdrawn": self.withdrawn,
+            "refuted": self.refuted,
+            "given_up": self.given_up,
             "history": self.history,
             "warnings": self.warnings,
         }
@@ -182,9 +202,42 @@ class Journal:
             state["news_at"],
             state["tested"],
             state["withdrawn"],
+            state["refuted"],
+            state["given_up"],
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
             dict(state.get("warnings", {})),
         )
+
+
+@dataclass
+class Work:
+    """All that a run goes on from: explorer, method, and the state of the loop."""
+
+    explorer: Explorer
+    method: DiscoveryMethod
+    journal: Journal
+
+    @property
+    def env_steps(self) -> int:
+        return self.explorer.env_steps
+
+    def save(self, path: Path) -> None:
+        self.explorer.save(path)
+
+    def load(self, path: Path) -> None:
+        self.explorer.load(path)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "explorer": self.explorer.state_dict(),
+            "method": self.method.state_dict(),
+            "journal": self.journal.to_json(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.explorer.load_state_dict(state["explorer"])
+        self.method.load_state_dict(state["method"])
+        self.journal = Journal.from_json(state["journal"])
 
 
 def _joined(one: Record, two: Record) -> Record:

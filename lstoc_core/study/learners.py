@@ -1,7 +1,8 @@
 """Policies to compare LSTOC with, how long they are trained, and the curve of their success."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.pursuit import Pursuit, Recent
 from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.study.resuming import resumed
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.worlds import compile_world, make_vec
@@ -29,18 +31,25 @@ def fresh_policy(task: Task, *, seed: int, bonus: float = 0.0, store_limit: int 
     return PPO(env, settings, seed=seed, rewards=RewardConfig(bonus=bonus))
 
 
-def explored(task: Task, steps: int, *, seed: int, epsilon: float | None = None) -> TrajectoryStore:
+def explored(
+    task: Task, steps: int, *, seed: int, epsilon: float | None = None, place: Path | None = None
+) -> TrajectoryStore:
     """Trajectories of π_exp as the published method trains it before its first discovery.
 
-    epsilon: probability of a random action; None: the method's.
+    epsilon: probability of a random action; None: the method's. place: of a checkpoint to go on from (see `resuming`).
     """
     config = LSTOCConfig()
-    explorer = PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=seed), config, seed=seed)
     chosen = config.forward.epsilon if epsilon is None else epsilon
     forward = config.forward
     request = Request(epsilon=chosen, success_share=forward.success_share, tour=forward.tour)
-    while explorer.env_steps < steps:
-        explorer.explore(request, silence=0)
+
+    def fresh() -> PolicyExplorer:
+        return PolicyExplorer(make_vec(task, num_envs=config.num_envs, seed=seed), config, seed=seed)
+
+    with resumed(fresh, place) as (explorer, save):
+        while explorer.env_steps < steps:
+            explorer.explore(request, silence=0)
+            save()
     return explorer.trajectories
 
 
@@ -50,20 +59,62 @@ def true_paths(task: Task) -> tuple[KeyPath, ...]:
     return tuple(tuple(world.observation_of_symbol(symbol) for symbol in sequence) for sequence in task.sequences)
 
 
-def train(learner: PPO | Pursuit, steps: int) -> tuple[list[dict[str, float]], bool]:
+class Training:
+    """A learner that is trained, and what its updates have reported; a `Resumable`."""
+
+    def __init__(self, learner: PPO | Pursuit) -> None:
+        self.learner = learner
+        self.history: list[dict[str, float]] = []
+        self._recent = Recent()
+
+    @property
+    def env_steps(self) -> int:
+        return self.learner.env_steps
+
+    @property
+    def solved(self) -> bool:
+        """Whether the task is solved: what it means in LSTOC's solve phase."""
+        config = LSTOCConfig()
+        return self._recent.above(config.pursuit.solved, config.num_envs)
+
+    def update(self) -> None:
+        """One update of the learner."""
+        self.history.append(self.learner.update())
+        self._recent.add(self.history[-1])
+
+    @property
+    def _policy(self) -> PPO:
+        return self.learner.learner if isinstance(self.learner, Pursuit) else self.learner
+
+    def save(self, path: Path) -> None:
+        self._policy.save(path)
+
+    def load(self, path: Path) -> None:
+        self._policy.load(path)
+
+    def state_dict(self) -> dict[str, Any]:
+        pursuit = self.learner.state_dict() if isinstance(self.learner, Pursuit) else None
+        return {"history": self.history, "recent": self._recent.records, "pursuit": pursuit}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.history = list(state["history"])
+        self._recent = Recent((episodes, rate) for episodes, rate in state["recent"])
+        if isinstance(self.learner, Pursuit):
+            self.learner.load_state_dict(state["pursuit"])
+
+
+def train(
+    make: Callable[[], PPO | Pursuit], steps: int, place: Path | None = None
+) -> tuple[list[dict[str, float]], bool]:
     """Train until the task is solved or the budget of environment steps is used up: history, and whether it is solved.
 
-    Solved means what it means in LSTOC's solve phase.
+    make: gives the untrained learner. place: of a checkpoint to go on from (see `resuming`).
     """
-    config = LSTOCConfig()
-    history: list[dict[str, float]] = []
-    recent = Recent()
-    while learner.env_steps < steps:
-        history.append(learner.update())
-        recent.add(history[-1])
-        if recent.above(config.pursuit.solved, config.num_envs):
-            return history, True
-    return history, False
+    with resumed(lambda: Training(make()), place) as (training, save):
+        while training.env_steps < steps and not training.solved:
+            training.update()
+            save()
+    return training.history, training.solved
 
 
 def success_curve(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,8 @@ from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.facts import label_accuracy
 from lstoc_core.study.learners import explored, fresh_policy, success_curve, train, true_paths
 from lstoc_core.study.mistakes import tree_facts
-from lstoc_core.study.provenance import code_key, sha256, versions
-from lstoc_core.study.settings import Discovering, settings_of, world_of
-from lstoc_core.study.specs import canonical, checkpoint_place
+from lstoc_core.study.resuming import Rows, place_of, resumed
+from lstoc_core.study.settings import Baseline, Discovering, settings_of, world_of
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.worlds import compile_world
@@ -62,7 +62,7 @@ def training(spec: RunSpec) -> pd.DataFrame:
     task, steps = TASKS[spec.task], spec.config["steps"]
     settings = settings_of(spec.config)
     if not isinstance(settings, Discovering):
-        return success_curve(*train(settings.learner(task, seed=spec.seed), steps), task, steps)
+        return _baseline(spec, settings, task)
     found = _discovered(spec, settings)
     assert found.explorer is not None
     solved, num_envs = found.history[-1]["phase"] == "solved", found.explorer.env.num_envs
@@ -100,20 +100,26 @@ def _discovered(spec: RunSpec, settings: Discovering) -> Discovery:
         progress=False,
         config=settings.loop_config(wrong_labels=world.wrong_labels),
     )
-    found = _resumed(call, spec) if isinstance(env, Task) else call()
+    found = _resumed(call, spec)
     _require_whole(found, spec)
     return found
 
 
-def _resumed(call: Callable[..., Discovery], spec: RunSpec) -> Discovery:
-    """The discovery, from its checkpoint if the run was killed before, with the same result to the bit.
+def _baseline(spec: RunSpec, settings: Baseline, task: Task) -> pd.DataFrame:
+    """The curve of a learner to compare with."""
+    steps = spec.config["steps"]
+    make = partial(settings.learner, task, seed=spec.seed)
+    return success_curve(*train(make, steps, _place(spec, "train")), task, steps)
 
-    For tasks alone: their worlds restore the episodes under way. The checkpoint's name holds what the result depends
-    on, so that other code leaves it alone. `cache` removes it once the run is stored.
-    """
-    depends = canonical({"code": code_key(__name__), "config": spec.config, "versions": versions()})
+
+def _place(spec: RunSpec, *stage: object) -> Path:
+    return place_of(spec, __name__, *stage)
+
+
+def _resumed(call: Callable[..., Discovery], spec: RunSpec) -> Discovery:
+    """The discovery, from its checkpoint if the run was killed before, with the same result to the bit."""
     try:
-        return call(checkpoint=checkpoint_place(spec, sha256(depends.encode())[:16]))
+        return call(checkpoint=_place(spec, "discover"))
     except CheckpointError as error:
         print(f"begun anew, without a checkpoint: {error}")
         return call()
@@ -158,19 +164,19 @@ def accuracy(spec: RunSpec) -> pd.DataFrame:
     method before its first discovery.
     """
     steps, task = spec.config["steps"], TASKS[spec.task]
-    store = explored(task, steps, seed=spec.seed)
+    store = explored(task, steps, seed=spec.seed, place=_place(spec, "explore"))
     last_steps = np.cumsum(store.lengths - 1)
-    rows = []
-    for share in spec.config["shares"]:
-        samples = round(share * steps)
-        part = store.select(np.arange(np.searchsorted(last_steps, samples, side="right")))
-        for algorithm, settings in ALGORITHMS.items():
-            nodes, paths = learned_tree(part, task, settings, seed=spec.seed)
+    with resumed(Rows, _place(spec, "rows")) as (table, save):
+        for share, algorithm in [*product(spec.config["shares"], ALGORITHMS)][len(table.rows) :]:
+            samples = round(share * steps)
+            part = store.select(np.arange(np.searchsorted(last_steps, samples, side="right")))
+            nodes, paths = learned_tree(part, task, ALGORITHMS[algorithm], seed=spec.seed)
             counts = {"trajectories": len(part), "positives": len(part.positives)}
-            rows.append(
+            table.rows.append(
                 {"algorithm": algorithm, "samples": samples, **counts, **tree_accuracy(nodes, paths, true_paths(task))}
             )
-    return pd.DataFrame(rows)
+            save()
+    return pd.DataFrame(table.rows)
 
 
 def learned_tree(
@@ -233,19 +239,28 @@ def generalization(spec: RunSpec) -> pd.DataFrame:
         settings = settings_of(config)
         if isinstance(settings, Discovering):
             raise ValueError(f"{spec.name}: labels are learned in a training world; name its 'train_task'")
-        return success_curve(*train(settings.learner(task, seed=spec.seed), steps), task, steps)
-    policy = fresh_policy(task, seed=spec.seed, store_limit=None)
-    learner: PPO | Pursuit = policy
+        return _baseline(spec, settings, task)
+    fresh = partial(fresh_policy, task, seed=spec.seed, store_limit=None)
+    learner: Callable[[], PPO | Pursuit] = fresh
     budget = config["train_steps"]
-    found = discover(TASKS[config["train_task"]], explorer="policy", seed=spec.seed, max_steps=budget, progress=False)
+    found = _resumed(
+        partial(
+            discover, TASKS[config["train_task"]], explorer="policy", seed=spec.seed, max_steps=budget, progress=False
+        ),
+        spec,
+    )
     _require_whole(found, spec)
     facts: dict[str, Any] = {"labels_learned": found.labeling is not None, "train_steps": found.env_steps}
     if found.labeling is not None:
         function = labeling_function(found)
         table = label_accuracy(function, [compile_world(task)])
         facts |= {"label_precision": table.precision.min(), "label_recall": table.recall.min()}
-        learner = Pursuit(policy, labelled_paths(function, policy.env.observations, task.sequences))
-    return success_curve(*train(learner, steps), task, steps).assign(**facts)
+        paths = tuple(labelled_paths(function, compile_world(task).observations, task.sequences))
+
+        def learner() -> Pursuit:
+            return Pursuit(fresh(), paths)
+
+    return success_curve(*train(learner, steps, _place(spec, "train")), task, steps).assign(**facts)
 
 
 def labeling_function(found: Discovery) -> LabelingFunction:

@@ -20,6 +20,7 @@ from lstoc_core.run.methods import named
 from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.contrast import verdict
 from lstoc_core.study.learners import explored, true_paths
+from lstoc_core.study.resuming import Rows, place_of, resumed
 from lstoc_core.study.stats import wilson
 from lstoc_core.trajectories import TrajectoryStore, random_walks
 from lstoc_core.worlds import make_vec
@@ -137,14 +138,15 @@ def measure(spec: RunSpec) -> pd.DataFrame:
     Method "layouts": the task's formula on a random layout for each seed. Method "tasks": the task as reported; the
     seed is that of the episodes. spec.config: walks (random walks), steps (of π_exp), readings (how many, in order).
     """
-    rows = []
     chosen = list(MULTIVERSES[TASKS[spec.task].domain].readings())[: spec.config["readings"]]
     collect = cache(partial(_collect, spec))  # readings with the same trajectories share them
-    for reading in chosen:
-        store = collect(**reading.data)
-        given = store.select(np.arange(round(reading.share * len(store))))
-        rows.append(asdict(reading) | outcome(_task(spec, reading), given, reading, seed=spec.seed))
-    return pd.DataFrame(rows)
+    with resumed(Rows, place_of(spec, __name__, "rows")) as (table, save):
+        for reading in chosen[len(table.rows) :]:
+            store = collect(**reading.data)
+            given = store.select(np.arange(round(reading.share * len(store))))
+            table.rows.append(asdict(reading) | outcome(_task(spec, reading), given, reading, seed=spec.seed))
+            save()
+    return pd.DataFrame(table.rows)
 
 
 def outcome(task: Task, store: TrajectoryStore, reading: Reading, *, seed: int) -> dict[str, Any]:
@@ -176,7 +178,8 @@ def _collect(spec: RunSpec, **data: Any) -> TrajectoryStore:
     task, epsilon = _task(spec, Reading(**data)), data["epsilon"]
     if epsilon is None:
         return random_walks(make_vec(task, num_envs=1000), spec.config["walks"], seed=spec.seed)
-    return explored(task, spec.config["steps"], epsilon=epsilon, seed=spec.seed)
+    place = place_of(spec, __name__, *data.items())
+    return explored(task, spec.config["steps"], epsilon=epsilon, seed=spec.seed, place=place)
 
 
 def _task(spec: RunSpec, reading: Reading) -> Task:

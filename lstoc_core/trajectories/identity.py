@@ -1,7 +1,8 @@
 """When two observations are the same state: here if their bytes are equal, in `representation` by a learned rule."""
 
 import math
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,19 @@ class Identity(Protocol):
 
     def representation(self, count: int) -> NDArray[np.float32] | None:
         """o_θ of the first `count` states [count, d]; None where there is no such thing."""
+        ...
+
+
+@runtime_checkable
+class Restorable(Protocol):
+    """An `Identity` that is not restored by giving it the first observation of each state again."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it knows beside these observations, as arrays."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Any], observations: NDArray[Any]) -> None:
+        """Restore what `state_dict` returned, before anything is seen. observations: the first one of each state."""
         ...
 
 

@@ -25,10 +25,10 @@ from lstoc_core.trajectories.cells import CellIdentity
 from lstoc_core.trajectories.door import InputError
 from lstoc_core.trajectories.events import BOXES, EventIdentity, Events, Sight, Vocabulary
 from lstoc_core.trajectories.flat import FlatObservations, ListedActions
-from lstoc_core.trajectories.identity import ExactIdentity, Identity
+from lstoc_core.trajectories.identity import ExactIdentity, Identity, Restorable
 from lstoc_core.trajectories.same_step import SameStepVectorEnv
 from lstoc_core.trajectories.success import EpisodeEnd, Success, check_success, succeeded
-from lstoc_core.trajectories.vector_env import IdVectorEnv
+from lstoc_core.trajectories.vector_env import IdVectorEnv, Stateful
 
 AnyEnv = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], AnyEnv]
@@ -139,16 +139,37 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         return ids, reward.astype(np.float32), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Any]:
-        """The table of observations. Episodes under way live in the environments and are not saved: they begin anew."""
-        return {"observations": self.observations.copy()}
+        """The table of observations, and the episodes under way if the environments are `Stateful`.
+
+        Else these are not saved: they begin anew.
+        """
+        state = {"observations": self.observations.copy(), "successes": [self.successes, self.late_successes]}
+        if isinstance(self.identity, Restorable):
+            state["identity"] = self.identity.state_dict()
+        if (members := self._members()) and self._begun:
+            state |= {"begun": True, "members": [member.state_dict() for member in members]}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Gives every saved observation its id again; `reset` must follow."""
+        """Gives every saved observation its id again; unless the state says `begun`, `reset` must follow."""
         saved = np.asarray(state["observations"])
-        if len(saved) and (self.identity.ids(saved) != np.arange(len(saved))).any():
+        if isinstance(self.identity, Restorable) and not self._seen:
+            self.identity.load_state_dict(state["identity"], saved)
+        elif len(saved) and (self.identity.ids(saved) != np.arange(len(saved))).any():
             raise ValueError("other observations were seen before the saved ones: load into a new InternedVectorEnv")
+        self.successes, self.late_successes = state["successes"]
         self._seen |= bool(len(saved))
-        self._begun = False
+        self._begun = bool(state.get("begun"))
+        for member, each in zip(self._members(), state.get("members", ()), strict=False):
+            member.load_state_dict(each)
+
+    def _members(self) -> list[Stateful]:
+        """The environments, if all of them are in this process and can be saved, and observations are all they show."""
+        if self.sight is not None or not isinstance(self._vector, SyncVectorEnv):
+            return []
+        envs = [each.env for each in self._vector.envs if isinstance(each, _Labelled)]
+        members: list[Stateful] = [env for env in envs if isinstance(env, Stateful)]
+        return members if len(members) == self.num_envs else []
 
     def close_extras(self, **kwargs: Any) -> None:
         self._vector.close(**kwargs)

@@ -8,7 +8,7 @@ observations into ids of one growing table, so the rest of the library sees only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -167,6 +167,16 @@ class LearnedIdentity:
             self._table.append(observations[first])
             self._vectors.append(vectors[first])
         return out
+
+    def state_dict(self) -> dict[str, Any]:
+        """The states so far. Their representations are kept as they are: in another batch, last digits differ."""
+        return {"vectors": self._vectors.rows.copy()} if len(self._vectors) else {}
+
+    def load_state_dict(self, state: Mapping[str, Any], observations: NDArray[Any]) -> None:
+        """Restore what `state_dict` returned. observations: the first one of each state."""
+        for row, vector in zip(observations, state.get("vectors", ()), strict=True):
+            self._table.append(row)
+            self._vectors.append(vector)
 
     def representation(self, count: int) -> NDArray[np.float32]:
         """o_theta of the first `count` states, [count, d]."""

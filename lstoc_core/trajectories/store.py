@@ -192,23 +192,39 @@ class TrajectoryStore:
 
     def cut(self, chosen: Integers, begin: Integers, end: Integers) -> TrajectoryStore:
         """The flat pieces begin <= k < end of the chosen trajectories, as a store of the same table."""
-        return self._derived(ranges(begin, end), end - begin, self.labels[chosen])
+        lengths = end - begin
+        out = self._like(int(lengths.sum()), len(lengths))
+        total, first = np.cumsum(lengths), 0
+        while first < len(lengths):  # a block of pieces at a time: their positions take more memory than their ids
+            done = total[first - 1] if first else 0
+            last = max(int(np.searchsorted(total, done + BLOCK, side="right")), first + 1)
+            positions = ranges(begin[first:last], end[first:last])
+            self._copy(out, positions, lengths[first:last], self.labels[chosen[first:last]])
+            first = last
+        return out
 
     def keep(self, kept: Bools) -> TrajectoryStore:
         """All trajectories, reduced to the flat positions in the mask; each must keep its start."""
         lengths = np.add.reduceat(kept, self.offsets[:-1], dtype=np.int64) if len(self) else self.lengths
-        return self._derived(np.flatnonzero(kept), lengths, self.labels)
+        out = self._like(int(lengths.sum()), len(lengths))
+        self._copy(out, np.flatnonzero(kept), lengths, self.labels)
+        return out
 
-    def _derived(self, positions: Integers, lengths: Integers, labels: Bools) -> TrajectoryStore:
-        """The elements at these flat positions as a store of the same table."""
-        out, joined = TrajectoryStore(self._table_size), None
+    def _like(self, size: int, count: int) -> TrajectoryStore:
+        """An empty store of the same table, with room for so many ids and trajectories."""
+        out = TrajectoryStore(self._table_size)
+        out._ids, out._labels = np.empty(size, np.int32), np.empty(count, np.bool_)
+        out._offsets, out._largest = np.zeros(count + 1, np.int64), self._largest
+        return out
+
+    def _copy(self, out: TrajectoryStore, positions: Integers, lengths: Integers, labels: Bools) -> None:
+        """Add the elements at these flat positions to another store."""
+        joined = None
         if self._joined is not None:
             step = self.first_of(positions.astype(np.int64))
             joined = np.append(False, step[1:] == step[:-1])[: len(step)]
             joined[np.cumsum(lengths)[:-1]] = False
         out.append_flat(self.ids[positions], lengths, labels, joined)
-        out._largest = self._largest
-        return out
 
     # --- steps: which elements happened together ---
 

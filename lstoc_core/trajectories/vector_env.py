@@ -59,6 +59,19 @@ class IdVectorEnv(ObservationTable, Protocol):
 
 
 @runtime_checkable
+class Stateful(Protocol):
+    """An environment that can be saved in the middle of an episode."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that its next steps depend on, in arrays and plain values."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        ...
+
+
+@runtime_checkable
 class EventVectorEnv(IdVectorEnv, Protocol):
     """One whose key states may be features. Where they are, `vocabulary` is given: ids are then sets of features."""
 

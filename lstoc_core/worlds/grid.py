@@ -5,7 +5,7 @@
 of a thousand episodes is one `take`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -220,6 +220,16 @@ class GridEnv(gymnasium.Env[Any, np.int64]):
     def position(self) -> int:
         """Where the agent stands; -1 before the first reset."""
         return -1 if self._situation < 0 else self._situation // self._tables.num_states
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on exactly here."""
+        rng = self.np_random.bit_generator.state
+        return {"situation": self._situation, "time": self._time, "over": self._over, "rng": rng}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict` of the same task."""
+        self._situation, self._time, self._over = state["situation"], state["time"], state["over"]
+        self.np_random.bit_generator.state = state["rng"]
 
     def render(self) -> NDArray[np.uint8] | None:
         if self.render_mode is None:

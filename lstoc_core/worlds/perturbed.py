@@ -1,5 +1,6 @@
 """Worlds made harder on purpose, one episode at a time: wrong labels, slippery moves, pixels that never repeat."""
 
+from collections.abc import Mapping
 from typing import Any, SupportsFloat
 
 import gymnasium
@@ -18,6 +19,15 @@ class _Perturbed(gymnasium.Wrapper):
         if seed is not None:
             self._rng = np.random.default_rng([seed, 1])
         return super().reset(seed=seed, options=options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on exactly here; the environment inside must have one, too."""
+        return {"rng": self._rng.bit_generator.state, "env": self.env.state_dict()}  # type: ignore[attr-defined]
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        self._rng.bit_generator.state = state["rng"]
+        self.env.load_state_dict(state["env"])  # type: ignore[attr-defined]
 
 
 class FlippedLabels(_Perturbed):
