@@ -185,7 +185,8 @@ class Guided:
             told = "; ".join(f"{name} may be any of {len(states)}" for name, states in self.alike.items())
             return (
                 "unrefuted up to forced landmarks: all consistent assignments agree on what failures can test, and "
-                f"differ only in what no episode has omitted or could tell apart ({told}); the one that lasts longest is taken"
+                f"differ only in what no episode has omitted or could tell apart ({told}); the one that lasts longest "
+                "is taken"
             )
         if self.proved:
             return "proved: exactly one assignment of symbols to states is consistent with every episode's outcome"

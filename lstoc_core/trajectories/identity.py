@@ -1,12 +1,13 @@
 """When two observations are the same state: here if their bytes are equal, in `representation` by a learned rule."""
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+@runtime_checkable
 class Identity(Protocol):
     """Turns observations into ids: row numbers of a table that only grows."""
 
