@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any
 
 import gymnasium
@@ -141,20 +142,21 @@ def treasury(rng):
     return np.array(images), done
 
 
-def test_a_dataset_of_minigrid_with_its_missions():
-    """Minari stacks each part of an observation; texts are a list, and are left out with a warning."""
-    told = "take the key to the goal"
-    space = gymnasium.spaces.Dict(
-        {
-            "direction": gymnasium.spaces.Discrete(4),
-            "image": gymnasium.spaces.Box(0, 255, (3, 3, 3), np.uint8),
-            "mission": Mission(dtype=str),
-        }
-    )
+def treasuries(texts):
+    """300 such episodes and the space of their observations, as MiniGrid composes them."""
+    image = gymnasium.spaces.Box(0, 255, (3, 3, 3), np.uint8)
+    space = gymnasium.spaces.Dict({"direction": gymnasium.spaces.Discrete(4), "image": image, "mission": texts})
     rng, episodes = np.random.default_rng(0), []
     for images, done in (treasury(rng) for _ in range(300)):
-        rows = {"direction": np.zeros(len(images), int), "image": images, "mission": [told] * len(images)}
+        missions = ["take the key to the goal"] * len(images)
+        rows = {"direction": np.zeros(len(images), int), "image": images, "mission": missions}
         episodes.append(recorded(rows, done, key="success"))
+    return episodes, space
+
+
+def test_a_dataset_of_minigrid_with_its_missions():
+    """Minari stacks each part of an observation; texts are a list, and are left out with a warning."""
+    episodes, space = treasuries(Mission(dtype=str))
     with pytest.warns(UserWarning, match="without 'mission'"):
         found = lstoc.learn(Dataset(episodes, space), fsm="key;goal", events=lstoc.tiles())
     with pytest.warns(UserWarning, match="without 'mission'"):
@@ -162,6 +164,29 @@ def test_a_dataset_of_minigrid_with_its_missions():
     assert found.finished, str(found.missing)
     named = {name: found.key_states[key].event for key, name in found.labeling.mapping.items()}
     assert named == {"key": "no yellow key", "goal": "agent at 2,2"}
+
+
+def test_datasets_that_minari_keeps(tmp_path, monkeypatch):
+    """Where Minari is installed: it writes episodes to files and reads them again."""
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+    def kept(name, episodes, space):
+        buffer = [
+            minari.data_collector.EpisodeBuffer(actions=np.zeros(len(each.rewards), int), **vars(each))
+            for each in episodes
+        ]
+        spaces = {"observation_space": space, "action_space": gymnasium.spaces.Discrete(4)}
+        minari.create_dataset_from_buffers(name, buffer, **spaces)
+        return minari.load_dataset(name)
+
+    walks = [recorded(rows, label, key="success") for rows, label in zip(EPISODES, WALKS.labels, strict=True)]
+    view = gymnasium.spaces.Box(0, 1, EPISODES[0].shape[1:], np.uint8)
+    assert lstoc.score(lstoc.learn(kept("letter/walks-v0", walks, view), fsm=TASK.fsm()), TASK) == EXACT
+
+    episodes, space = treasuries(gymnasium.spaces.Text(40, charset=ascii_lowercase + " "))
+    found = lstoc.learn(kept("grid/treasury-v0", episodes, space), fsm="key;goal", events=lstoc.tiles())
+    assert {found.key_states[key].event for key in found.labeling.mapping} == {"no yellow key", "agent at 2,2"}
 
 
 def test_a_dataset_whose_observations_are_tuples():
