@@ -65,6 +65,21 @@ def test_a_flaw_is_named_within_a_few_thousand_steps(flaw, told, tmp_path):
     assert lstoc.load(tmp_path / "flawed").warnings == found.warnings
 
 
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        (lambda row: [], "sets of features are all the same in .* by events="),
+        (lambda row: ["here"], "sets of features are all the same"),
+        (lambda row: [float(row[0])], "sets of features hardly repeat: .* say what recurs by events="),
+    ],
+)
+def test_events_that_tell_nothing_apart_or_everything_are_named(events, told):
+    with pytest.warns(UserWarning, match=told) as caught:
+        found = run(lambda: Corridor(noisy=True), events=events)
+    assert len(caught) == 1
+    assert not found.finished
+
+
 def test_a_wrong_rule_of_success_is_named():
     with pytest.warns(UserWarning, match=r"none of \d+ episodes succeeded .* check success="):
         run(Corridor, success=lambda end: end.reward > 0, max_steps=11_000)

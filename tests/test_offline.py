@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import Any
 
 import gymnasium
@@ -44,6 +45,10 @@ class Dataset:
         yield from self.episodes
 
 
+class Mission(gymnasium.spaces.Space):
+    """A space of texts that gymnasium cannot flatten, as MiniGrid's missions."""
+
+
 def recorded(rows, label, *, key=None):
     steps = len(WALKS.trajectory(0)) - 1 if rows is None else _length(rows) - 1
     ends = np.arange(steps) == steps - 1
@@ -52,7 +57,7 @@ def recorded(rows, label, *, key=None):
 
 
 def _length(rows):
-    return len(rows["view"]) if isinstance(rows, dict) else len(rows)
+    return len(next(iter(rows.values())) if isinstance(rows, dict) else rows[0] if isinstance(rows, tuple) else rows)
 
 
 def test_lists_of_arrays():
@@ -114,6 +119,84 @@ def test_a_dataset_of_composed_observations_and_labels_of_ones_own():
     assert found.finished
     np.testing.assert_array_equal(found.trajectories.labels, WALKS.labels)
     np.testing.assert_array_equal(found.observations[0], [0, 1, *EPISODES[0][0].ravel()])
+
+
+def treasury(rng):
+    """Images of an episode in a room of 3 × 3, as MiniGrid's full view gives them, and whether it succeeded.
+
+    The key has to be taken before the goal at 2,2; key and agent begin at new places in each episode.
+    """
+    agent, key = rng.permutation(8)[:2]
+    images, taken, done = [], False, False
+    while len(images) <= 30 and not done:
+        image = np.full((3, 3, 3), (1, 0, 0), np.uint8)
+        image[2, 2] = (8, 1, 0)
+        if not taken:
+            image[divmod(key, 3)] = (5, 4, 0)
+        image[divmod(agent, 3)] = (10, 0, 0)
+        images.append(image)
+        done = taken and agent == 8
+        x, y = np.clip(np.array(divmod(agent, 3)) + ((0, 1), (1, 0), (0, -1), (-1, 0))[rng.integers(4)], 0, 2)
+        agent = 3 * x + y
+        taken |= agent == key
+    return np.array(images), done
+
+
+def treasuries(texts):
+    """300 such episodes and the space of their observations, as MiniGrid composes them."""
+    image = gymnasium.spaces.Box(0, 255, (3, 3, 3), np.uint8)
+    space = gymnasium.spaces.Dict({"direction": gymnasium.spaces.Discrete(4), "image": image, "mission": texts})
+    rng, episodes = np.random.default_rng(0), []
+    for images, done in (treasury(rng) for _ in range(300)):
+        missions = ["take the key to the goal"] * len(images)
+        rows = {"direction": np.zeros(len(images), int), "image": images, "mission": missions}
+        episodes.append(recorded(rows, done, key="success"))
+    return episodes, space
+
+
+def test_a_dataset_of_minigrid_with_its_missions():
+    """Minari stacks each part of an observation; texts are a list, and are left out with a warning."""
+    episodes, space = treasuries(Mission(dtype=str))
+    with pytest.warns(UserWarning, match="without 'mission'"):
+        found = lstoc.learn(Dataset(episodes, space), fsm="key;goal", events=lstoc.tiles())
+    with pytest.warns(UserWarning, match="without 'mission'"):
+        assert not len(lstoc.check(found, Dataset(episodes, space), events=lstoc.tiles()))
+    assert found.finished, str(found.missing)
+    named = {name: found.key_states[key].event for key, name in found.labeling.mapping.items()}
+    assert named == {"key": "no yellow key", "goal": "agent at 2,2"}
+
+
+def test_datasets_that_minari_keeps(tmp_path, monkeypatch):
+    """Where Minari is installed: it writes episodes to files and reads them again."""
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+    def kept(name, episodes, space):
+        buffer = [
+            minari.data_collector.EpisodeBuffer(actions=np.zeros(len(each.rewards), int), **vars(each))
+            for each in episodes
+        ]
+        spaces = {"observation_space": space, "action_space": gymnasium.spaces.Discrete(4)}
+        minari.create_dataset_from_buffers(name, buffer, **spaces)
+        return minari.load_dataset(name)
+
+    walks = [recorded(rows, label, key="success") for rows, label in zip(EPISODES, WALKS.labels, strict=True)]
+    view = gymnasium.spaces.Box(0, 1, EPISODES[0].shape[1:], np.uint8)
+    assert lstoc.score(lstoc.learn(kept("letter/walks-v0", walks, view), fsm=TASK.fsm()), TASK) == EXACT
+
+    episodes, space = treasuries(gymnasium.spaces.Text(40, charset=ascii_lowercase + " "))
+    found = lstoc.learn(kept("grid/treasury-v0", episodes, space), fsm="key;goal", events=lstoc.tiles())
+    assert {found.key_states[key].event for key in found.labeling.mapping} == {"no yellow key", "agent at 2,2"}
+
+
+def test_a_dataset_whose_observations_are_tuples():
+    space = gymnasium.spaces.Tuple(
+        [gymnasium.spaces.Box(0, 1, EPISODES[0].shape[1:], np.uint8), gymnasium.spaces.MultiDiscrete([2, 3])]
+    )
+    both = [(rows, np.ones((len(rows), 2), int)) for rows in EPISODES]
+    found = lstoc.learn(Dataset([recorded(rows, False) for rows in both], space), WALKS.labels, fsm=TASK.fsm())
+    assert found.finished
+    np.testing.assert_array_equal(found.observations[0], [*EPISODES[0][0].ravel(), 0, 1, 0, 1, 0])
 
 
 def test_episodes_that_go_on_after_a_success():

@@ -16,7 +16,7 @@ from test_loop import Corridor, run, tiny
 
 import lstoc_core as lstoc
 from lstoc_core.discovery.tree import SubgoalTree
-from lstoc_core.drawing.episodes import picture, progress
+from lstoc_core.drawing.episodes import picture, progress, visits
 from lstoc_core.policies.predictor import Predictor
 from lstoc_core.scoring import Score
 from lstoc_core.trajectories import random_walks
@@ -260,11 +260,43 @@ def test_any_observation_has_a_picture():
 def test_progress_marks_every_path_visited_so_far():
     tree = SubgoalTree.from_sequences([(0, 1), (2, 0)])
     keys = [0, None, 1, 0, 2, 1, 0]
-    told = progress(tree, keys)
+    told = progress(tree, [[] if key is None else [key] for key in keys])
     for time, reached in enumerate(told):
         for node in range(len(tree)):
             visits = iter(keys[1 : time + 1])
             assert (node in reached) == all(key in visits for key in tree.path(node))
+
+
+def test_of_two_key_states_in_one_step_none_comes_before_the_other():
+    tree = SubgoalTree.from_sequences([(0, 1)])
+    assert [len(reached) for reached in progress(tree, [[0], [0, 1], [], [1]])] == [1, 2, 2, 3]
+
+
+def test_progress_of_events_is_marked_wherever_they_begin(tmp_path):
+    """Twelve cells in a ring; a holds in 3 and 4, b in 7 and 8, and a success goes to a, then to b."""
+    names = {3: ["a"], 4: ["a"], 7: ["b"], 8: ["b"]}
+    rng, episodes, labels = np.random.default_rng(0), [], []
+    for _ in range(300):
+        walk, reached = [int(rng.integers(12))], 0
+        while len(walk) < 25 and reached < 2:
+            walk.append(int(walk[-1] + rng.choice((-1, 1))) % 12)
+            begins = {*names.get(walk[-1], [])} - ({*names.get(walk[-2], [])} if len(walk) > 2 else set())
+            reached += "ab"[reached] in begins
+        episodes.append(np.array(walk))
+        labels.append(reached == 2)
+    found = lstoc.learn(episodes, labels, "a;b", events=lambda cell: names.get(int(cell), []))
+    assert found.finished, str(found.missing)
+    number = {key.event: key.index for key in found.key_states}
+    walk = np.array([3, 3, 2, 3, 5, 4, 8, 7, 8])
+    told = [[], ["a"], [], ["a"], [], ["a"], ["b"], [], []]
+    assert visits(found, walk) == [[number[name] for name in each] for each in told]
+    for index in np.flatnonzero(labels):
+        marks = progress(found.tree, visits(found, episodes[index]))
+        assert [len(reached) for reached in marks].count(3) == 1, "complete at the last step, and no sooner"
+    found.animate(tmp_path / "it.gif")
+    found.save(tmp_path / "it")
+    with pytest.raises(ValueError, match="events= is a function, and no file keeps it"):
+        lstoc.load(tmp_path / "it").animate(tmp_path / "it.gif")
 
 
 def test_the_tree_with_pictures(found):
@@ -295,6 +327,22 @@ def test_an_animation_shows_an_episode_to_its_end(found, env, tmp_path):
 
     assert red(first) < 30 < red(last), "the satisfying path is marked at the end"
     assert not plt.get_fignums()
+
+
+def test_an_mp4_is_every_frame_given_to_ffmpeg(found, tmp_path, monkeypatch):
+    """A program of that name stands in, which writes down what it is asked and given."""
+    program = tmp_path / "ffmpeg"
+    program.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$*" > {tmp_path}/asked\ncat > "$last"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert found.animate(tmp_path / "it.mp4", fps=3) == tmp_path / "it.mp4"
+    asked = (tmp_path / "asked").read_text().split()
+    width, height = map(int, asked[asked.index("-s") + 1].split("x"))
+    observations = found.trajectories.lengths[found.trajectories.positives[-1]]
+    frames = observations - 1 + 2 * 3  # the last one stays for two seconds
+    shown = np.frombuffer((tmp_path / "it.mp4").read_bytes(), np.uint8).reshape(frames, height, width, 4)
+    assert (shown[-1] != shown[0]).any()
+    assert (shown[-1] == shown[-6]).all()
 
 
 def test_animations_that_cannot_be_made_are_named(found, tmp_path, monkeypatch):

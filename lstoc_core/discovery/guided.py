@@ -7,7 +7,7 @@ world forces a step, several assignments stay consistent for ever. Then it finis
 only in forced elements. It takes the one whose landmarks say most.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -156,8 +156,8 @@ class Guided:
                 f"{2 * self._alike_since[1]} trajectories"
             )
         self.alike = _states(several)
-        landmarks = LandmarkSearch(store, search, self._lasting)
-        return self._take(max(several, key=lambda answer: _telling(answer, core, landmarks)), search)
+        landmarks = LandmarkSearch(store, search, self.reading)
+        return self._take(landmarks.choice(several, core), search)
 
     def explain(self, store: TrajectoryStore, places: TrajectoryStore | None) -> None:
         """Say why no answer is left, by all trajectories, and by the same as places of a map if there is one."""
@@ -184,11 +184,7 @@ class Guided:
         """What the successes of each sequence pass, in order (see `landmarks`)."""
         store = self._as_read(store)
         evidence = GuidedSearch(store, self.config, None)
-        return LandmarkSearch(store, evidence, self._lasting).branches(self.paths)
-
-    @property
-    def _lasting(self) -> Callable[[int], float] | None:
-        return self.reading.lasting if self.reading is not None else None
+        return LandmarkSearch(store, evidence, self.reading).branches(self.paths)
 
     @property
     def verdict(self) -> str:
@@ -199,7 +195,8 @@ class Guided:
             told = "; ".join(f"{name} may be any of {len(states)}" for name, states in self.alike.items())
             return (
                 "unrefuted up to forced landmarks: all consistent assignments agree on what failures can test, and "
-                f"differ only in what no episode has omitted or could tell apart ({told}); chosen by what changes most"
+                f"differ only in what no episode has omitted or could tell apart ({told}); the one that lasts longest "
+                "is taken"
             )
         if self.proved:
             return "proved: exactly one assignment of symbols to states is consistent with every episode's outcome"
@@ -278,9 +275,3 @@ def _states(several: Iterable[Answer]) -> dict[str, tuple[int, ...]]:
         for name, state in answer.assignment.items():
             states.setdefault(name, set()).add(state)
     return {name: tuple(sorted(found)) for name, found in sorted(states.items()) if len(found) > 1}
-
-
-def _telling(answer: Answer, core: tuple[KeyPath, ...], landmarks: LandmarkSearch) -> tuple[Any, ...]:
-    """How much an answer says: how many different moments it names, then its forced elements, the least one first."""
-    keys, tested = {key for path in answer.paths for key in path}, {key for path in core for key in path}
-    return landmarks.moments(keys), *sorted(landmarks.telling(key) for key in keys - tested)

@@ -7,23 +7,24 @@ landmark is
 - *required* if its omission was seen to fail: some failure visits the rest of the sequence in order without it;
 - *forced* if no episode that visits the rest ever omitted it. That cannot be tested, and it is harmless.
 
-What failures pass as often as successes do says nothing, so a forced landmark must be missed by at least one failure,
-unless hardly an episode failed.
+What holds from the start of a success was not brought about there, so it is no forced landmark. That every failure
+passes one, too, does not matter: each of them was once on its way to it.
+
+Where several answers differ only in forced landmarks, one is chosen (`LandmarkSearch.choice`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lstoc_core.discovery.consistent import Answer
 from lstoc_core.discovery.evidence import Evidence, Indices, no_repeat
+from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.matching import KeyPath, contains, earliest_match, explained_by, segment_counts
 from lstoc_core.trajectories.store import TrajectoryStore
-
-RARE = 0.1
-"""Fraction of failed episodes below which they are too few to say what failures miss."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Landmark:
     """Fraction of the failed episodes that never pass it; NaN if none failed."""
     change: float
     """How lasting the change is, from 0 to 1. Of an observation: the fraction of what is seen around it that is seen
-    only before or only after its first visit. Of an event: the fraction of the steps since it first happened, ten per
-    episode at least, in which it holds."""
+    only before or only after its first visit. Of an event: the fraction of the steps since it first happened in which
+    it holds, ten steps at least, as the mean over the successes."""
     name: str = ""
     observation: NDArray[Any] | None = field(default=None, compare=False, repr=False)
     """What the agent saw there."""
@@ -58,13 +59,11 @@ Branch = tuple[Landmark, ...]
 class LandmarkSearch:
     """Landmarks of satisfying sequences in all trajectories of a store.
 
-    lasting: of a store of events, how long each holds (see `Landmark.change`); None: ids are observations.
+    reading: of a store of events, what it was read from; None: ids are observations.
     """
 
-    def __init__(
-        self, store: TrajectoryStore, evidence: Evidence, lasting: Callable[[int], float] | None = None
-    ) -> None:
-        self.store, self.evidence, self.lasting = store, evidence, lasting
+    def __init__(self, store: TrajectoryStore, evidence: Evidence, reading: EventReading | None = None) -> None:
+        self.store, self.evidence, self.reading = store, evidence, reading
         self._missed: dict[int, float] = {}
         self._change: dict[int, float] = {}
         self._firsts: dict[int, bytes] = {}
@@ -91,13 +90,16 @@ class LandmarkSearch:
         return Landmark(key, refuters > 0, refuters or successes, self.missed(key), self.change(key))
 
     def _candidates(self, path: KeyPath, successes: Indices) -> list[int]:
-        """States that all of these successes visit and some failure misses, the most telling first."""
+        """One state for each moment that all of these successes pass and none was given, the most telling first."""
         evidence = self.evidence
         enough = len(successes) - evidence.tolerated(len(successes))
         visited = evidence.visits(evidence.positives, (), (), successes)
-        visited[list(path)] = -1
         keys = np.flatnonzero(visited >= max(1, enough)).tolist()
-        return sorted((key for key in keys if self._may_be_missed(key)), key=self.telling, reverse=True)
+        named = {self._first(key) for key in path}
+        moments = self.moments(key for key in keys if not self.given(key))
+        free = [alike for first, alike in moments.items() if first not in named]
+        free.sort(key=lambda alike: max(map(self.telling, alike)), reverse=True)
+        return [max(alike, key=self.specific) for alike in free]
 
     def _slot(self, chain: KeyPath, key: int, successes: Indices) -> int | None:
         """The first slot of the chain into which the key fits, so that all of these successes contain it; else None."""
@@ -108,12 +110,15 @@ class LandmarkSearch:
                 return slot
         return None
 
-    def moments(self, keys: Iterable[int]) -> int:
-        """How many different moments these are: two that all successes first pass in the same step are one.
+    def moments(self, keys: Iterable[int]) -> dict[bytes, list[int]]:
+        """Different moments, and which of the keys name each: those that all successes first pass in the same step.
 
         That a door is open and that it is no longer locked begin together, and say the same.
         """
-        return len({self._first(key) for key in keys})
+        found: dict[bytes, list[int]] = {}
+        for key in keys:
+            found.setdefault(self._first(key), []).append(key)
+        return found
 
     def _first(self, key: int) -> bytes:
         """The step in which each success first passes a key, as bytes."""
@@ -122,13 +127,38 @@ class LandmarkSearch:
             self._firsts[key] = store.first_of(earliest_match(store, (key,))).tobytes()
         return self._firsts[key]
 
-    def telling(self, key: int) -> tuple[bool, float, float, int]:
-        """How much a landmark says: whether any failure misses it, what changes with it, how many failures miss it."""
-        return self._may_be_missed(key), self.change(key), self.missed(key), -key
+    def choice(self, several: Sequence[Answer], core: Iterable[KeyPath]) -> Answer:
+        """Of answers that differ only in forced landmarks, the one that says most.
 
-    def _may_be_missed(self, key: int) -> bool:
-        """Whether a failure misses a state, or too few episodes failed to tell."""
-        return self.missed(key) != 0 or bool((~self.store.labels).mean() < RARE)
+        It names the most different moments. Of such answers, it is the one whose least telling moment beyond the core
+        tells most. Each moment has the most specific of its names.
+        """
+        every = self.moments({key for answer in several for key in answer.assignment.values()})
+        telling = {first: max(map(self.telling, alike)) for first, alike in every.items()}
+        tested = self.moments(key for path in core for key in path)
+
+        def says(answer: Answer) -> tuple[Any, ...]:
+            keys = [key for _, key in sorted(answer.assignment.items())]
+            named = self.moments(keys)
+            forced = sorted(telling[first] for first in named.keys() - tested.keys())
+            return len(named), forced, [self.specific(key) for key in keys]
+
+        return max(several, key=says)
+
+    def telling(self, key: int) -> tuple[bool, float, float, int]:
+        """Whether it is brought about, how lasting it is, how many failures miss it; of equals, the one seen first."""
+        missed = self.missed(key)
+        return not self.given(key), self.change(key), 0.0 if np.isnan(missed) else missed, -key
+
+    def specific(self, key: int) -> tuple[float, int]:
+        """How specific a name is: the one that holds least often says most; of equals, the one seen first."""
+        return -self.reading.share(key) if self.reading is not None else 0.0, -key
+
+    def given(self, key: int) -> bool:
+        """Whether an event holds at the start of a success. A start observation is no visit, so none is given."""
+        if self.reading is None:
+            return False
+        return self.reading.given(key) > self.evidence.tolerated(len(self.evidence.positives))
 
     def missed(self, key: int) -> float:
         """Fraction of the failed episodes that never visit a state; NaN if none failed."""
@@ -141,7 +171,7 @@ class LandmarkSearch:
     def change(self, key: int) -> float:
         """How lasting the change is that comes with a key (see `Landmark.change`)."""
         if key not in self._change:
-            self._change[key] = self.lasting(key) if self.lasting is not None else self._only_on_one_side(key)
+            self._change[key] = self.reading.lasting(key) if self.reading is not None else self._only_on_one_side(key)
         return self._change[key]
 
     def _only_on_one_side(self, key: int) -> float:

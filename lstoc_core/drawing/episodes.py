@@ -2,7 +2,8 @@
 
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,15 @@ from matplotlib.colors import to_rgb
 from matplotlib.offsetbox import AnnotationBbox, OffsetImage
 from numpy.typing import NDArray
 
+from lstoc_core.discovery.guided import Guided
+from lstoc_core.discovery.published.forward import Forward
+from lstoc_core.discovery.regions import Regions
 from lstoc_core.discovery.tree import ROOT, SubgoalTree
 from lstoc_core.drawing.graphs import layout
 from lstoc_core.drawing.theme import INK, RED
 from lstoc_core.result import Discovery
 from lstoc_core.run.rollout import Rollout
+from lstoc_core.trajectories.identity import Identity
 
 SIDE = 44
 """Side of the picture at a node, in points."""
@@ -109,26 +114,43 @@ def _size(tree: SubgoalTree) -> tuple[float, float]:
     return 1.15 * (max(depths) + 1), 1.35 * max(depths.count(depth) for depth in depths)
 
 
-def progress(tree: SubgoalTree, keys: Sequence[int | None]) -> list[set[int]]:
+def progress(tree: SubgoalTree, keys: Sequence[Collection[int]]) -> list[set[int]]:
     """For each observation of an episode, the nodes of the tree whose paths have been visited so far.
 
-    keys: the key state that each observation is, or None. The first one is the start, no visit.
+    keys: the key states that each observation is; of several, none comes before another. The first observation is the
+    start, no visit.
     """
     reached = {ROOT}
     told = [reached]
-    for key in keys[1:]:
-        if key is not None:
-            reached = reached | {
-                node for node in range(1, len(tree)) if tree.keys[node] == key and tree.parents[node] in reached
-            }
+    for there in keys[1:]:
+        reached = reached | {
+            node for node in range(1, len(tree)) if tree.keys[node] in there and tree.parents[node] in reached
+        }
         told.append(reached)
     return told
+
+
+def visits(discovery: Discovery, rows: NDArray[Any]) -> list[Collection[int]]:
+    """The key states that each observation of an episode is; of events, those that begin there."""
+    if not any(key.event for key in discovery.key_states):
+        number = {key.observation.tobytes(): key.index for key in discovery.key_states}
+        return [[number[raw]] if (raw := row.tobytes()) in number else [] for row in rows]
+    finder = discovery.finder if isinstance(discovery.finder, Guided | Regions | Forward) else None
+    reading = finder.reading if finder is not None else None
+    if finder is None or reading is None or not isinstance(reading.vocabulary, Identity):
+        raise ValueError(
+            "an animation of events needs the discovery as the run returned it: events= is a function, and no file "
+            "keeps it"
+        )
+    numbers = {key: index for index, key in enumerate(finder.key_states)}
+    states = reading.vocabulary.ids(rows).tolist()
+    begun = [reading.vocabulary.begun(before, state) for before, state in pairwise([-1, *states[1:]])]
+    return [[], *([numbers[event] for event in events if event in numbers] for events in begun)]
 
 
 def animate(discovery: Discovery, path: Path, played: Rollout | None, *, fps: int = 6) -> Path:
     """Write the animation of `Discovery.animate`; returns its path."""
     writer = _writer(path, fps)
-    number = {key.observation.tobytes(): key.index for key in discovery.key_states}
     if played is None:
         successes = discovery.trajectories.positives
         if not len(successes):
@@ -137,7 +159,7 @@ def animate(discovery: Discovery, path: Path, played: Rollout | None, *, fps: in
     else:
         rows, success = played.observations, played.success
     pictures = played.frames if played is not None and played.frames else [picture(row) for row in rows]
-    marks = progress(discovery.tree, [number.get(row.tobytes()) for row in rows])
+    marks = progress(discovery.tree, visits(discovery, rows))
     width, height = _size(discovery.tree)
     fig, (left, right) = plt.subplots(
         1, 2, figsize=(3.4 + width, max(3.4, height)), width_ratios=(3.2, width), layout="constrained"

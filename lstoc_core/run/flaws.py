@@ -20,8 +20,13 @@ def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
     distinct = len(env.observations)
     foreign = isinstance(env, InternedVectorEnv)
     boxed = isinstance(env, InternedVectorEnv) and isinstance(env.vocabulary, CellIdentity)
+    what = "sets of features" if isinstance(env, InternedVectorEnv) and env.vocabulary else "observations"
+    if steps >= EARLY and distinct == 1:
+        found["sameness"] = (
+            f"{what} are all the same in {steps:,} steps, so nothing can be told apart: check what the environment "
+            "shows, or say what holds in an observation by events="
+        )
     if steps >= EARLY and distinct > MOST_NEW * steps and not boxed:
-        what = "sets of features" if isinstance(env, InternedVectorEnv) and env.vocabulary else "observations"
         found["novelty"] = (
             f"{what} hardly repeat: {distinct:,} different ones in {steps:,} steps, and a key state must recur; "
             "say what recurs by events= (a function of an observation, tiles(), or 'boxes' for a few real numbers), or "

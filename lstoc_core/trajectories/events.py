@@ -154,21 +154,35 @@ class EventReading:
         return int(states[0]) if len(states) else 0
 
     def lasting(self, event: int) -> float:
-        """Fraction of the steps since a feature first began in an episode in which it holds, in what was read last.
+        """How long a feature holds in the successes of what was read last, from 0 to 1.
 
-        At least `LASTING` steps are counted for each episode: what begins just before the end has no time to end.
+        It is the fraction of the steps since it first began in which it holds, as the mean over the successes in which
+        it began. Failures do not count: they undo what successes keep. At least `LASTING` steps count in each, since
+        what begins just before the end has no time to end.
         """
-        store = self._source
-        if store is None or not len(store):
-            return 0.0
+        store = self._successes()
         states = self.vocabulary.states_with(event)
         begun, owner = entries(store, states), np.repeat(np.arange(len(store)), store.lengths)
         first = store.offsets[1:].copy()
         np.minimum.at(first, owner[begun], begun)
-        since = np.arange(store.size) >= first[owner]
         left = store.offsets[1:] - first
-        held = int(np.isin(store.ids[since], states).sum())
-        return float(held / np.maximum(left, LASTING)[left > 0].sum()) if held else 0.0
+        holds = np.isin(store.ids, states) & (np.arange(store.size) >= first[owner])
+        held = np.bincount(owner[holds], minlength=len(store)) / np.maximum(left, LASTING)
+        return float(held[left > 0].mean()) if left.any() else 0.0
+
+    def given(self, event: int) -> int:
+        """The number of successes of what was read last at whose start a feature holds."""
+        store = self._successes()
+        return int(np.isin(store.ids[store.offsets[:-1]], self.vocabulary.states_with(event)).sum())
+
+    def share(self, event: int) -> float:
+        """Fraction of the steps of what was read last in which a feature holds."""
+        store = self._source
+        holds = store is not None and np.isin(store.ids, self.vocabulary.states_with(event))
+        return float(np.mean(holds)) if store is not None and store.size else 0.0
+
+    def _successes(self) -> TrajectoryStore:
+        return TrajectoryStore() if self._source is None else self._source.select(self._source.positives)
 
     def _append(self, ids: NDArray[np.int32], offsets: NDArray[np.int64], labels: NDArray[np.bool_]) -> None:
         state = ids.astype(np.int64)

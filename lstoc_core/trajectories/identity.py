@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+@runtime_checkable
 class Identity(Protocol):
     """Turns observations into ids: row numbers of a table that only grows."""
 
