@@ -103,7 +103,8 @@ def discover(
 
     The answer is tested by every later episode, also of the solve phase. One that contradicts it withdraws it: the run
     goes back to exploration. `Discovery.tested` counts those that agreed. Where no answer is left and labels are exact,
-    no further episode can help: the run ends, and `Discovery.missing` names the suspects (`discovery.diagnosis`).
+    no further episode can help but to say why: the run gathers `confirm` more and ends, and `Discovery.missing` names
+    the suspects (`discovery.diagnosis`).
     Ctrl-C ends the run after the current update: the result so far is returned, and the checkpoint is saved. An
     observation or label that cannot be used raises an `InputError`, whose `discovery` is the result so far.
     """

@@ -7,6 +7,7 @@
 An episode holds all observations, from the start observation to the final one.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -67,7 +68,9 @@ def learn(
     if fsm is not None and not isinstance(fsm, FSM):
         raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
     check_success(success)
-    store, table = _given(trajectories, labels, success, observations)
+    if events is not None and not callable(events):
+        raise ValueError(f"events={events!r} of recorded episodes: give a function of an observation; see also `boxes`")
+    store, table, seed = *_given(trajectories, labels, success, observations), operator.index(seed)
     reading = None
     if events is not None:
         states = EventIdentity(events, _flat(trajectories, table))
@@ -121,6 +124,10 @@ def check(
     if not discovery.sequences:
         raise ValueError(f"no sequence was discovered, so there is nothing to test: {discovery.missing}")
     check_success(success)
+    if any(key.bounds for key in discovery.key_states):
+        raise ValueError(
+            "key states are boxes, which predict most episodes and not all: no single one contradicts them"
+        )
     if (events is not None) != any(key.event for key in discovery.key_states):
         raise ValueError("events= must be what the discovery was made with: a function if it was one, else None")
     store, table = _given(trajectories, labels, success, None)

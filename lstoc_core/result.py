@@ -233,13 +233,17 @@ class Discovery:
         )
         if self.policy is not None:
             torch.save(self.policy.network.state_dict(), weights)
+        facts = json.dumps(self._facts(), indent=1)
         temporary = Path(f"{os.fspath(path)}.{os.getpid()}.tmp")
-        with zipfile.ZipFile(temporary, "w") as file:
-            file.writestr("discovery.json", json.dumps(self._facts(), indent=1))
-            file.writestr("arrays.npz", arrays.getvalue())
-            if self.policy is not None:
-                file.writestr("weights.pt", weights.getvalue())
-        temporary.replace(path)
+        try:
+            with zipfile.ZipFile(temporary, "w") as file:
+                file.writestr("discovery.json", facts)
+                file.writestr("arrays.npz", arrays.getvalue())
+                if self.policy is not None:
+                    file.writestr("weights.pt", weights.getvalue())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def _facts(self) -> dict[str, Any]:
         """All that is not an array, in JSON types."""
@@ -316,6 +320,8 @@ def _read_discovery(path: str | os.PathLike[str]) -> Discovery:
     store = TrajectoryStore.from_arrays({**arrays, "num_ids": np.array(0)}, str(path))
     if max(store.num_ids - 1, *facts["key_ids"], 0) >= len(arrays["observations"]):
         raise InputError(f"{path} has ids beyond its {len(arrays['observations'])} observations: save it again")
+    if not {key for sequence in facts["sequences"] for key in sequence} <= set(range(len(facts["key_ids"]))):
+        raise InputError(f"{path} has sequences of other key states than its {len(facts['key_ids'])}: save it again")
     plain = ("method", "seed", "finished", "interrupted", "num_trajectories", "num_positives", "env_steps")
     return Discovery(
         **{name: facts[name] for name in (*plain, "success_rate", "exploration")},

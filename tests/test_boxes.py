@@ -180,6 +180,14 @@ def test_discover_finds_the_discs_and_names_them(boxed, tmp_path):
         np.testing.assert_array_equal(key.bounds, other.bounds)
 
 
+@pytest.mark.parametrize("events", [None, "boxes"])
+def test_a_single_episode_does_not_contradict_boxes(boxed, events):
+    with pytest.raises(ValueError, match="key states are boxes, which predict most episodes and not all"):
+        lstoc.check(boxed, [np.zeros((2, 2))], [True], events=events)
+    with pytest.raises(ValueError, match="give a function of an observation; see also `boxes`"):
+        lstoc.learn([np.zeros((2, 2))], [True], events="boxes")
+
+
 def test_cells_and_not_observations_are_kept(boxed):
     assert len(boxed.observations) <= MOST_CELLS < boxed.env_steps / 4
     assert boxed.warnings == ()

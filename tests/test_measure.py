@@ -17,6 +17,7 @@ from lstoc_core.discovery.guided import GuidedConfig
 from lstoc_core.labeling.recognizer import LabelingFunction
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.policies.rewards import RewardConfig
+from lstoc_core.run import checkpoint
 from lstoc_core.run.journal import Journal
 from lstoc_core.study import cache, learners, measure, readings, tables
 from lstoc_core.study.cache import RunSpec
@@ -318,3 +319,24 @@ def test_a_run_whose_checkpoint_is_damaged_begins_anew(name, capsys):
         file.write_text("{")
     pd.testing.assert_frame_equal(measure.training(spec), whole)
     assert "begun anew, without a checkpoint" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", ["lstoc", "oracle"])
+def test_an_error_within_an_update_leaves_no_half_of_it(name, monkeypatch):
+    """A checkpoint of half an update would give another table than a run that had no error."""
+    whole = measure.training(to_kill(name, "paper", steps=16_384))
+    spec, real, calls = to_kill(name, steps=16_384), PPO._optimise, []
+
+    def failing(self, *told):
+        calls.append(1)
+        if len(calls) == 3:  # after the segment was collected
+            raise MemoryError("for once")
+        return real(self, *told)
+
+    monkeypatch.setattr(checkpoint, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(PPO, "_optimise", failing)
+    with pytest.raises(MemoryError):
+        measure.training(spec)
+    pd.testing.assert_frame_equal(measure.training(spec), whole, check_exact=True)
+    assert len(calls) == 5, "the first update was not done again"

@@ -104,6 +104,27 @@ def test_other_files_are_refused(found, tmp_path):
         lstoc.load(tmp_path / "nowhere")
 
 
+def test_a_seed_of_numpy_is_saved(tmp_path):
+    lstoc.learn([[0, 1], [0, 2]], [True, False], seed=np.int64(3)).save(tmp_path / "it")
+    assert lstoc.load(tmp_path / "it").seed == 3
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(found, tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        found.save(tmp_path / "taken")
+    with pytest.raises(TypeError):
+        replace(found, seed=object()).save(tmp_path / "it")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize("key", [-1, 99])
+def test_sequences_of_key_states_that_the_file_lacks_are_refused(found, key, tmp_path):
+    replace(found, sequences=((key,),)).save(tmp_path / "it")
+    with pytest.raises(lstoc.InputError, match="sequences of other key states than its 3: save it again"):
+        lstoc.load(tmp_path / "it")
+
+
 # --- acting -----------------------------------------------------------------------------------------------------------
 
 

@@ -32,7 +32,7 @@ from lstoc_core.study.cache import RunSpec
 from lstoc_core.study.facts import label_accuracy
 from lstoc_core.study.learners import explored, fresh_policy, success_curve, train, true_paths
 from lstoc_core.study.mistakes import tree_facts
-from lstoc_core.study.resuming import Rows, place_of, resumed
+from lstoc_core.study.resuming import Rows, place_of, resumed, whole_updates
 from lstoc_core.study.settings import Baseline, Discovering, settings_of, world_of
 from lstoc_core.trajectories import TrajectoryStore
 from lstoc_core.trajectories.matching import KeyPath
@@ -118,8 +118,10 @@ def _place(spec: RunSpec, *stage: object) -> Path:
 
 def _resumed(call: Callable[..., Discovery], spec: RunSpec) -> Discovery:
     """The discovery, from its checkpoint if the run was killed before, with the same result to the bit."""
+    place = _place(spec, "discover")
     try:
-        return call(checkpoint=_place(spec, "discover"))
+        with whole_updates(place):
+            return call(checkpoint=place)
     except CheckpointError as error:
         print(f"begun anew, without a checkpoint: {error}")
         return call()

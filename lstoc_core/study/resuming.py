@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lstoc_core.run.checkpoint import Checkpoint, CheckpointError, Resumable
+from lstoc_core.run.checkpoint import NEWEST, Checkpoint, CheckpointError, Resumable
 from lstoc_core.study.provenance import code_key, sha256, versions
 from lstoc_core.study.specs import RunSpec, canonical, checkpoint_place
 
@@ -42,8 +42,26 @@ def resumed(make: Callable[[], Work], place: Path | None) -> Iterator[tuple[Work
         if checkpoint is not None and checkpoint.due:
             checkpoint.save(work)
 
-    with checkpoint.kept(work) if checkpoint is not None else nullcontext():
+    with (
+        whole_updates(place) if place is not None else nullcontext(),
+        checkpoint.kept(work) if checkpoint is not None else nullcontext(),
+    ):
         yield work, save
+
+
+@contextmanager
+def whole_updates(place: Path) -> Iterator[None]:
+    """A context in which an error leaves no checkpoint of half an update: the one before it stays, if there is one.
+
+    A checkpoint is saved when something raises, to lose nothing. The same table to the bit asks for whole updates.
+    """
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception:
+        (place / NEWEST).unlink(missing_ok=True)
+        raise
 
 
 @dataclass
