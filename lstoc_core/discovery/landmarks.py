@@ -151,7 +151,7 @@ class LandmarkSearch:
         return not self.given(key), self.change(key), 0.0 if np.isnan(missed) else missed, -key
 
     def specific(self, key: int) -> tuple[float, int]:
-        """How specific a name is: the one that holds least often says most; of equals, the one seen first."""
+        """How specific a name is: the one that successes see least often says most; of equals, the one seen first."""
         return -self.reading.share(key) if self.reading is not None else 0.0, -key
 
     def given(self, key: int) -> bool:
