@@ -326,7 +326,7 @@ def test_the_choice_is_the_best_of_all_by_its_rule(successes, failures, random):
     first = {key: tuple(first_step(key, episode) for episode in successes) for key in named}
     kept = {key: np.mean([holding(key, each) for each in successes if first_step(key, each)] or [0]) for key in named}
     lasting = {key: max(kept[other] for other in named if first[other] == first[key]) for key in named}
-    share = {key: sum(key in held for each in (*successes, *failures) for held in each) for key in named}
+    share = {key: sum(key in held for each in successes for held in each) for key in named}
 
     def moments(answer):
         return [first[key] for key in answer.paths[0]]

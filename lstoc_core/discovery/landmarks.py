@@ -135,13 +135,14 @@ class LandmarkSearch:
         """
         every = self.moments({key for answer in several for key in answer.assignment.values()})
         telling = {first: max(map(self.telling, alike)) for first, alike in every.items()}
+        specific = {key: self.specific(key) for alike in every.values() for key in alike}
         tested = self.moments(key for path in core for key in path)
 
         def says(answer: Answer) -> tuple[Any, ...]:
             keys = [key for _, key in sorted(answer.assignment.items())]
             named = self.moments(keys)
             forced = sorted(telling[first] for first in named.keys() - tested.keys())
-            return len(named), forced, [self.specific(key) for key in keys]
+            return len(named), forced, [specific[key] for key in keys]
 
         return max(several, key=says)
 
@@ -151,7 +152,7 @@ class LandmarkSearch:
         return not self.given(key), self.change(key), 0.0 if np.isnan(missed) else missed, -key
 
     def specific(self, key: int) -> tuple[float, int]:
-        """How specific a name is: the one that holds least often says most; of equals, the one seen first."""
+        """How specific a name is: the one that successes see least often says most; of equals, the one seen first."""
         return -self.reading.share(key) if self.reading is not None else 0.0, -key
 
     def given(self, key: int) -> bool:

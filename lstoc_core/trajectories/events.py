@@ -176,10 +176,10 @@ class EventReading:
         return int(np.isin(store.ids[store.offsets[:-1]], self.vocabulary.states_with(event)).sum())
 
     def share(self, event: int) -> float:
-        """Fraction of the steps of what was read last in which a feature holds."""
-        store = self._source
-        holds = store is not None and np.isin(store.ids, self.vocabulary.states_with(event))
-        return float(np.mean(holds)) if store is not None and store.size else 0.0
+        """Fraction of the steps of the successes of what was read last in which a feature holds."""
+        store = self._successes()
+        holds = np.isin(store.ids, self.vocabulary.states_with(event))
+        return float(holds.mean()) if store.size else 0.0
 
     def _successes(self) -> TrajectoryStore:
         return TrajectoryStore() if self._source is None else self._source.select(self._source.positives)
