@@ -41,7 +41,7 @@ from lstoc_core.run.methods import METHODS, MakeMethod, Setting
 from lstoc_core.run.state import Census, RunState
 from lstoc_core.suggestions import unknown
 from lstoc_core.trajectories.door import InputError
-from lstoc_core.trajectories.events import Events
+from lstoc_core.trajectories.events import BOXES, Events
 from lstoc_core.trajectories.success import Success, check_success
 from lstoc_core.trajectories.vector_env import IdVectorEnv
 
@@ -95,8 +95,8 @@ def discover(
         where the answers left put key states, the tree, the bits left, what is missing, and a button to stop.
     contrast: how the guided method compares states, by exact coverage or by a trained f_ω.
     explorer: "planner" (asks by plans on a map that it learns), "policy" (the paper's GRU policy, trained by PPO),
-        "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward"), or a
-        function that makes one for a `Setting`. `Discovery.exploration` says which was used, and why.
+        "auto" (the planner while its map predicts well, else the policy; always the policy with method "forward" and
+        with boxes), or a function that makes one for a `Setting`. `Discovery.exploration` says which was used, and why.
     callbacks: called with the `RunState` after each update: its record, as kept in `history`, the last trajectories,
         the answers left and the tree. One that returns False ends the run.
     checkpoint: a directory. The run is saved there every minute; the same call resumes it.
@@ -115,7 +115,7 @@ def discover(
     problem, seed = named_environment(env) if isinstance(env, str) else env, operator.index(seed)
     confirm = (0 if isinstance(problem, Problem) else CONFIRM) if confirm is None else confirm
     fsm = fsm or (problem.fsm() if isinstance(problem, Problem) else None)
-    used = fitting(explorer, method, events=events is not None)
+    used = fitting(explorer, method, boxes=events == BOXES)
     world = vector_of_ids(problem, num_envs(used, config), seed=seed, success=success, events=events)
     discount = problem.discount if isinstance(problem, Problem) else GAMMA
     again = partial(widened, problem, world, seed=seed, success=success)
@@ -132,7 +132,7 @@ def discover(
         saved.load(work)
     journal = work.journal
 
-    census = Census(fsm, setting) if fsm is not None else None
+    census = Census.of(fsm, setting)
     wanted = (Phase.EXPLORE, Phase.SOLVE) if solve else (Phase.EXPLORE,)
     so_far = partial(_result, name, seed, fsm, config, max_steps, scout, finder, journal)
     with (

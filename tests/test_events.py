@@ -290,7 +290,9 @@ def lawn(observation):
 
 @pytest.fixture(scope="module")
 def copies():
-    return lstoc.discover(Copies, events=lawn, fsm="a;b", max_steps=60_000, progress=False, config=SMALL, seed=0)
+    return lstoc.discover(
+        Copies, events=lawn, fsm="a;b", max_steps=60_000, progress=False, config=SMALL, seed=0, explorer="policy"
+    )
 
 
 def test_two_copies_are_one_subgoal_and_memory_stays_flat(copies, tmp_path):
@@ -298,7 +300,7 @@ def test_two_copies_are_one_subgoal_and_memory_stays_flat(copies, tmp_path):
     found = {name: copies.key_states[key].event for key, name in copies.labeling.mapping.items()}
     assert found == {"a": "flower", "b": "at (4, 4)"}
     assert len(copies.observations) == 25, "one row for each set of features, however many observations there were"
-    assert copies.exploration.startswith("policy: the planner's map")
+    assert copies.exploration.startswith("policy: as chosen")
     assert [[mark.name for mark in branch] for branch in copies.landmarks] == [["flower", "at (4, 4)"]]
     assert all(mark.required for branch in copies.landmarks for mark in branch)
     copies.save(tmp_path / "copies")
@@ -340,7 +342,7 @@ def test_recorded_episodes_are_learned_and_checked_with_events(copies):
     ("options", "error", "told"),
     [
         ({"events": lambda row: "flower"}, TypeError, "give a list of the names"),
-        ({"events": lawn, "explorer": "planner"}, ValueError, "knows no events"),
+        ({"events": "boxes", "explorer": "planner"}, ValueError, "knows no boxes"),
         ({"events": lstoc.tiles()}, ValueError, "write your own"),
     ],
 )

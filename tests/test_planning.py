@@ -99,7 +99,7 @@ def test_an_imagined_world_is_the_world_that_was_mapped():
     found = planned(task)
     paths = [tuple(found.key_states[key].observation_id for key in path) for path in found.sequences]
     env, rng = task.vector_env(8, seed=0), np.random.default_rng(0)
-    imagined = ImaginedVectorEnv(found.explorer.map, paths, env.observations, num_envs=8, horizon=task.horizon, seed=0)
+    imagined = ImaginedVectorEnv(found.explorer.map, paths, env, num_envs=8, horizon=task.horizon, seed=0)
     np.testing.assert_array_equal(env.reset()[0], imagined.reset()[0])
     for _ in range(300):
         actions = rng.integers(4, size=8)

@@ -89,7 +89,7 @@ class Stage:
         left = left or self._left  # answers only become fewer: the last that were counted are not far off
         if state.names is not None:  # one answer is left, up to symbols that can be exchanged
             proved = np.array([list(state.names.values())], np.int32)
-            left = AnswersLeft(tuple(state.names), proved, 1.0)
+            left = AnswersLeft(tuple(state.names), proved, 1.0, state.census.reading if state.census else None)
         self._left, self._settled = left, self._settlement(left)
         ids = store.trajectory(len(store) - 1) if len(store) else np.zeros(0, np.int32)
         settled = self._settled

@@ -9,7 +9,7 @@ import numpy as np
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import Request
 from lstoc_core.exploration.explorer import Explorer
-from lstoc_core.exploration.planner import PlannerExplorer
+from lstoc_core.exploration.planner import MOST_NOVEL, MOST_WRONG, PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO
@@ -19,10 +19,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 TRIAL = 2_000
 """Steps before the map is judged for the first time."""
-MOST_NOVEL = 0.5
-"""Most of the last steps that may lead to observations never seen before."""
-MOST_WRONG = 0.25
-"""Most of the last predictions that may be wrong."""
+SETTLED, STILL_NOVEL = 5_000, 0.2
+"""With events: after so many steps, at most this share of the last ones may still lead to new observations."""
 
 
 class AutoExplorer:
@@ -92,6 +90,10 @@ class AutoExplorer:
             )
         if world_map.error_rate > MOST_WRONG:
             return f"after {steps} steps, the map is wrong in {world_map.error_rate:.0%} of its predictions"
+        if self.planner.keys.reading and steps >= SETTLED and world_map.novelty > STILL_NOVEL:
+            return f"after {steps} steps, {world_map.novelty:.0%} of the last ones still led to places that are new"
+        if self.planner.reads_states and world_map.blind_rate > MOST_WRONG:
+            return f"after {steps} steps, the map is wrong in {world_map.blind_rate:.0%} of the changes of features"
         return ""
 
     def _turn_to_policy(self, reason: str) -> None:

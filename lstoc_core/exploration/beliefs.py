@@ -1,4 +1,4 @@
-"""Beliefs: the assignments of symbols to states that are consistent with every episode so far.
+"""Beliefs: the assignments of symbols to states, or events, that are consistent with every episode so far.
 
 While they are few, all of them are held (*complete*). Otherwise a sample is held, drawn as follows. The assignments are
 listed symbol by symbol; partial ones that a complete word already refutes are dropped. Where the list would grow too
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from lstoc_core.config import PlannerConfig
 from lstoc_core.discovery.evidence import Evidence
 from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.trajectories.events import NOTHING, EventReading
 from lstoc_core.trajectories.store import TrajectoryStore
 
 LEAST_SHARE = 0.3
@@ -29,7 +30,7 @@ CACHED = 60_000_000
 class Beliefs:
     """Assignments consistent with a growing store of trajectories.
 
-    noise, prompt: as in `GuidedConfig`.
+    noise, prompt: as in `GuidedConfig`. reading: how trajectories are read, where symbols are for events.
     """
 
     def __init__(
@@ -40,7 +41,9 @@ class Beliefs:
         rng: np.random.Generator,
         noise: float = 0.0,
         prompt: bool = True,
+        reading: EventReading | None = None,
     ) -> None:
+        self.reading = reading
         self.words, self.config = words, config or PlannerConfig()
         self.noise, self.prompt, self._rng = noise, prompt, rng
         self.assignments: Assignments = np.zeros((0, len(words.symbols)), np.int32)
@@ -61,7 +64,7 @@ class Beliefs:
     @property
     def num_ids(self) -> int:
         """One more than the largest observation id known."""
-        return int(self._states[-1]) + 1
+        return int(self._states.max(initial=0)) + 1
 
     @property
     def bits(self) -> float:
@@ -82,7 +85,8 @@ class Beliefs:
         return self.assignments[chosen]
 
     def update(self, store: TrajectoryStore, states: NDArray[np.int64]) -> None:
-        """Take the trajectories into account that are new in the store. states: all that are known, sorted."""
+        """Take the trajectories into account that are new in the store. states: all keys that are known, sorted."""
+        store = self._as_read(store)
         new = np.arange(self._seen, len(store))
         self._seen = len(store)
         if len(states) > len(self._states):
@@ -102,9 +106,10 @@ class Beliefs:
 
         None if nothing is held, or the store has states that the beliefs do not know: only an update can tell then.
         """
+        store = self._as_read(store)
         new = np.arange(self._seen, len(store))
-        known = len(self) and self._seen <= len(store)
-        if not known or not np.isin(store.select(new).ids, self._states).all():
+        known = self._states if self.reading is None else np.append(self._states, NOTHING)
+        if not len(self) or self._seen > len(store) or not np.isin(store.select(new).ids, known).all():
             return None
         tolerated = self._tolerated(store)
         kept, _ = self._consistent(store, new, self.assignments, self.words, True, self.errors, tolerated)
@@ -114,7 +119,7 @@ class Beliefs:
         """Other beliefs about the same episodes, drawn independently of these."""
         others = copy(self)
         others._rng = rng
-        others._draw_all(store)
+        others._draw_all(self._as_read(store))
         self._room = others._room  # they share the tables of visits
         return others
 
@@ -187,8 +192,8 @@ class Beliefs:
             return states
         visited = np.zeros(self.num_ids, np.int64)
         for success in successes.tolist():
-            ids = store.trajectory(success)
-            visited[ids[-1] if ends else np.unique(ids[1:])] += 1
+            ids, times = store.trajectory(success), store.times(success)
+            visited[ids[times == times[-1]] if ends else np.unique(ids[1:])] += 1
         return states[visited[states] >= needed]
 
     def _consistent(
@@ -221,13 +226,23 @@ class Beliefs:
     def _visits_of(self, store: TrajectoryStore, episode: int) -> Visits:
         """The table of one episode; kept while there is room."""
         if episode not in self._visits:
-            visits = Visits.of(store.trajectory(episode), self.num_ids)
+            visits = self._table(store, episode)
             self._room -= visits.table.size
             if self._room < 0:
                 self._room += visits.table.size
                 return visits
             self._visits[episode] = visits
         return self._visits[episode]
+
+    def _table(self, store: TrajectoryStore, episode: int) -> Visits:
+        ids, times = store.trajectory(episode), store.times(episode)
+        if self.reading is None:
+            return Visits.of(ids, self.num_ids)
+        given = {"walks": 1, "last": int(times[-1]), "num_keys": self.num_ids}
+        return Visits.of_steps(np.zeros(len(ids) - 1), times[1:], ids[1:], **given)[0]
+
+    def _as_read(self, store: TrajectoryStore) -> TrajectoryStore:
+        return store if self.reading is None else self.reading(store)
 
     def state_dict(self) -> dict[str, Any]:
         """The beliefs as arrays and plain values."""

@@ -1,13 +1,14 @@
 """When an episode would succeed, for many assignments at once.
 
-An assignment gives each symbol an observation id. Under it, an episode succeeds when one of the words, read as a
-sequence of ids, has been visited in order. A table of the first visit of each id after each time answers this for
-thousands of assignments by a few look-ups.
+An assignment gives each symbol a key: an observation id, or an event. Under it, an episode succeeds when one of the
+words, read as a sequence of keys, has been visited in order. A table of the first visit of each key after each time
+answers this for thousands of assignments by a few look-ups.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from lstoc_core.logic.fsm import Word
 
 Assignments = NDArray[np.int32]
-"""[K, symbols]: observation id of each symbol."""
+"""[K, symbols]: key of each symbol, an observation id or an event."""
 Times = NDArray[np.int32]
 """Times of success; `never` of the table where there is none."""
 
 
 @dataclass(frozen=True)
 class Visits:
-    """The first visit of each id strictly after each time, of one or several walks of ids."""
+    """The first visit of each key strictly after each time, of one or several walks."""
 
     table: NDArray[np.int32]
     """[..., T + 2, N]; `never` where no visit follows, and in the last two rows."""
@@ -41,6 +42,25 @@ class Visits:
             on = here >= 0
             table[rows[on], time, here[on]] = time + 1
         return cls(table.reshape(*ids.shape[:-1], last + 2, num_ids))
+
+    @classmethod
+    def of_steps(
+        cls, walk: ArrayLike, time: ArrayLike, key: ArrayLike, *, walks: int, last: int, num_keys: int
+    ) -> Self:
+        """Of walks in which several keys, or none, may be visited in one step: one entry for each visit.
+
+        walk, time, key: which walk, when (from 1 to `last`), and what. Entries may come in any order.
+        """
+        rows, times, keys = (np.asarray(each, np.int64) for each in (walk, time, key))
+        order = np.argsort(times, kind="stable")
+        rows, times, keys = rows[order], times[order], keys[order]
+        bounds = np.searchsorted(times, np.arange(last + 2))
+        table = np.full((walks, last + 2, num_keys), last + 1, np.int32)
+        for now in range(last, 0, -1):
+            table[:, now - 1] = table[:, now]
+            here = slice(bounds[now], bounds[now + 1])
+            table[rows[here], now - 1, keys[here]] = now
+        return cls(table)
 
     @cached_property
     def never(self) -> int:

@@ -4,12 +4,13 @@ It learns a map of the world (`world_map`), keeps the assignments that are consi
 and walks the plan whose outcome they disagree about most (`plans`). Where the map has gaps, it first tries what it has
 never tried. Once the sequences are known, it walks the shortest ways through them.
 
+Where key states are events, so are way-points and beliefs (`keys`), and the map is of what recurs (`map_ids`).
+
 Without an FSM there are no assignments. Then it follows the paths that discovery asks for, some with a key state left
 out, and walks tours. An answer is tested by tours that it says fail, and by ones that it says succeed.
 """
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -25,20 +26,25 @@ from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.doubts import doubting_walk, to_shun
 from lstoc_core.exploration.errands import Errand, Question
 from lstoc_core.exploration.imagined import imagined_pursuit
-from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.exploration.keys import OBSERVATIONS, EventKeys, Keys
+from lstoc_core.exploration.map_ids import MapIds
+from lstoc_core.exploration.outcomes import Assignments, Words
 from lstoc_core.exploration.plans import Judgement, Judges, Outset, PlanSearch
 from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
+from lstoc_core.exploration.solving import Solving
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO, packed, unpacked
-from lstoc_core.policies.pursuit import Pursuit, Recent
-from lstoc_core.trajectories.matching import KeyPath, ending_states, visited_part
+from lstoc_core.policies.pursuit import Pursuit
+from lstoc_core.trajectories.matching import KeyPath, ending_states
 from lstoc_core.trajectories.recorder import EpisodeRecorder
 from lstoc_core.trajectories.store import TrajectoryStore
-from lstoc_core.trajectories.vector_env import IdVectorEnv
+from lstoc_core.trajectories.vector_env import IdVectorEnv, vocabulary_of
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
+NEARLY = 1 / 2
+"""Where key states are events, the fraction of episodes without a question that omit one."""
 CLOSED = 1 / 2
 """Fraction of the walks that should fail which close a gap of the map instead, where there is one."""
 MOST_QUESTIONS = 10_000
@@ -49,6 +55,14 @@ FEWEST = 200
 """Of a sample of so few beliefs, all make plans and judge them; half of them could agree where all do not."""
 LEAST_BITS = 1e-9
 """A plan that is expected to tell less tells nothing."""
+FIRST_JUDGED = 250
+"""Steps after which exact observations are first judged: whether they recur."""
+MOST_NOVEL = 0.5
+"""Most of the last steps that may lead to ids never seen before."""
+MOST_WRONG = 0.25
+"""Most of the last predictions of a map that may be wrong."""
+NO_ENDS = -1, np.zeros(0, np.int64)
+"""Of no episode (see `PlannerExplorer._ends`)."""
 MOST_SLIPS = 0.5
 """Highest rate of slips that plans expect."""
 
@@ -63,12 +77,19 @@ class PlannerExplorer:
         self._begun, self._policy_state = True, np.zeros(0, np.uint8)
         """What `load` leaves to `load_state_dict`: whether episodes go on, and the policy's file."""
         self._rng = np.random.default_rng(seed)
-        self.map = WorldMap(env.num_envs, env.num_actions)
+        self.map, self.map_ids = WorldMap(env.num_envs, env.num_actions), MapIds(env)
+        vocabulary = vocabulary_of(env)
+        self.keys: Keys = OBSERVATIONS if vocabulary is None else EventKeys(vocabulary, self.map_ids)
+        """What key states are."""
         self.beliefs: Beliefs | None = None
         if fsm is not None:
-            words, guided = Words.of(fsm.minimal_sequences()), config.guided
-            self.beliefs = Beliefs(words, self.settings, rng=self._rng, noise=guided.noise, prompt=guided.prompt)
+            words, guided, reading = Words.of(fsm.minimal_sequences()), config.guided, self.keys.reading
+            self.beliefs = Beliefs(
+                words, self.settings, rng=self._rng, noise=guided.noise, prompt=guided.prompt, reading=reading
+            )
         self.recorder = EpisodeRecorder(env.num_envs)
+        self.walked = EpisodeRecorder(env.num_envs) if self.map_ids.exact else self.recorder
+        """The same episodes in ids of the map."""
         self._errands: list[Errand | None] = [None] * env.num_envs
         self._done = [0] * env.num_envs
         """Actions of its errand that each environment has taken."""
@@ -78,14 +99,21 @@ class PlannerExplorer:
         """Of the episodes under way."""
         self._on_plan = [False] * env.num_envs
         """Whether the plan that an episode was judged by is still under way."""
-        self._ends_after: tuple[int, NDArray[np.int64]] = -1, np.zeros(0, np.int64)
+        self._ends_after = NO_ENDS
         """Number of episodes, and the states on which they end (see `_ends`)."""
         self._routes: Routes | None = None
-        self._recent = Recent(window=self.settings.walks)
-        self._pursuit: Pursuit | None = None
-        ids, _ = env.reset()
+        self._solving = Solving(self.settings, config.pursuit.solved)
+        self._judged_at = FIRST_JUDGED
+        """Steps after which exact observations are judged again."""
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin an episode in every environment."""
+        ids, info = self.env.reset()
         self.recorder.begin(ids)
-        self.map.begin(ids)
+        seen = self.map_ids.of(ids, info.get("seen"))
+        self.walked.begin(seen)
+        self.map.begin(seen)
 
     @property
     def trajectories(self) -> TrajectoryStore:
@@ -94,7 +122,7 @@ class PlannerExplorer:
     @property
     def learner(self) -> PPO | None:
         """The policy trained on the map; None before."""
-        return self._pursuit.learner if self._pursuit else None
+        return self._solving.learner
 
     @property
     def horizon(self) -> int:
@@ -103,21 +131,28 @@ class PlannerExplorer:
         return int(lengths.max()) - 1 if len(lengths) else 1000
 
     @property
+    def reads_states(self) -> bool:
+        """Whether the map is one of sets of features."""
+        return self.keys.reading is not None and not self.map_ids.exact
+
+    @property
     def account(self) -> str:
         kind = "stochastic" if self.map.stochastic else "deterministic"
+        of = f" by {'sets of features' if self.reads_states else 'exact observations'}" if self.keys.reading else ""
         return (
-            f"planner: its map of {len(self.map.ids)} places, read as {kind}, "
+            f"planner: its map of {len(self.map.ids)} places{of}, read as {kind}, "
             f"was wrong in {self.map.error_rate:.1%} of the last {len(self.map.recent)} predictions"
         )
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         """Go on until an episode ends, or for `SEGMENT` steps."""
-        self._recent, self._pursuit = Recent(window=self.settings.walks), None  # of an answer that was withdrawn
+        self._solving.forget()  # an answer was withdrawn, or there was none
         return self._collect(lambda env: self._next_errand(env, request))
 
     def _collect(self, choose: Callable[[int], Errand]) -> dict[str, float]:
         """Act until an episode ends. choose: an errand for an environment that has none."""
         before, limit = len(self.trajectories), self.env_steps + SEGMENT
+        self._judge_observations()
         self._refresh()
         while len(self.trajectories) == before and self.env_steps < limit:
             for env in range(self.env.num_envs):
@@ -128,6 +163,23 @@ class PlannerExplorer:
         labels = self.trajectories.labels[before:]
         return {"episodes": len(labels), "success_rate": float(labels.mean()) if len(labels) else float("nan")}
 
+    def _judge_observations(self) -> None:
+        """If exact observations do not recur, read the map as one of sets of features, if that one predicts."""
+        if not self.map_ids.exact or self.env_steps < self._judged_at:
+            return
+        self._judged_at = 2 * self.env_steps
+        if self.map.novelty <= MOST_NOVEL:
+            return
+        other = self.map.renamed(self.map_ids.states)
+        if other.novelty <= MOST_NOVEL and other.blind_rate <= MOST_WRONG:
+            self._read_states(other)
+
+    def _read_states(self, world_map: WorldMap) -> None:
+        """Go on with a map of sets of features."""
+        self.map, self.walked, self._routes, self._ends_after = world_map, self.recorder, None, NO_ENDS
+        self.map_ids.as_states()
+        self._errands, self._on_plan = [None] * self.env.num_envs, [False] * self.env.num_envs
+
     def _refresh(self) -> None:
         if self.map.refresh():
             self._routes = None
@@ -136,7 +188,7 @@ class PlannerExplorer:
     def routes(self) -> Routes:
         """Shortest ways on the map as of now."""
         if self._routes is None:
-            self._routes = Routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))
+            self._routes = self.keys.routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))
         return self._routes
 
     # --- acting ---
@@ -149,8 +201,12 @@ class PlannerExplorer:
         ids, _, terminated, truncated, info = self.env.step(actions)
         done, final_ids, success = terminated | truncated, info["final_obs"], info["success"]
         self.env_steps += len(actions)
-        self.map.step(actions, final_ids, done, ids)
         self.recorder.step(final_ids, done, success, ids)
+        final_ids = self.map_ids.of(final_ids, info.get("final_seen"))
+        ids = self.map_ids.of(ids, info.get("seen"))
+        self.map.step(actions, final_ids, done, ids)
+        if self.walked is not self.recorder:
+            self.walked.step(final_ids, done, success, ids)
         for env, errand in enumerate(errands):
             self._done[env] += 1
             if done[env]:
@@ -200,12 +256,14 @@ class PlannerExplorer:
         if begins and request.testing and request.follow:
             return self._doubt(env, request.follow)
         if begins and self.beliefs is None and request.follow and self._rng.random() < FOLLOWED:
-            return self._contrast(env, request.follow)
+            return self._near_miss(env, request.follow) or self._contrast(env, request.follow)
         if self.beliefs is not None:
-            self.beliefs.update(self.trajectories, np.array(sorted(self.map.known_ids)))
+            self.beliefs.update(self.trajectories, self.keys.known(self.map.known_ids))
             plan = self._plan(env, place, self.beliefs)
             if plan is not None:
                 return plan
+            if begins and request.follow and (walk := self._near_miss(env, request.follow)):
+                return walk
         return self._through(env, self.routes.tour(place, self._steps_left(env), 1.0, self._rng))
 
     def _through(self, env: int, waypoints: States) -> Errand:
@@ -227,14 +285,20 @@ class PlannerExplorer:
         cut = int(self._rng.integers(len(before) + 1))
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
 
+    def _near_miss(self, env: int, paths: Sequence[KeyPath]) -> Errand | None:
+        """Where key states are events, often: a walk that omits one, so that failures show what needs it."""
+        return self._doubt(env, paths) if self.keys.reading and self._rng.random() < NEARLY else None
+
     def _doubt(self, env: int, paths: Sequence[KeyPath]) -> Errand:
         """To test an answer: a walk that should fail, mostly; or to a gap of the map, also where episodes may end."""
         place, links, rng = self.map.place(env), self.map.links, self._rng
-        shunned = to_shun(self.map.ids, paths, rng)
+        common = self.keys.common(self.trajectories, self.map.ids, links)
+        shunned = to_shun(self.keys, self.map.ids, links, paths, common, rng)
         gap = nearest_gap(links, place, self.map.promise, shunned.tolist()) if len(shunned) else None
         if gap is not None and rng.random() < CLOSED:
             return self._towards(place, gap)
-        routes, walk = doubting_walk(self.map.ids, links, place, self._steps_left(env), paths, shunned, rng=rng)
+        given = self.keys, self.map.ids, links, place, self._steps_left(env)
+        routes, walk = doubting_walk(*given, paths, shunned, rng=rng)
         return self._errand(routes, walk) if len(walk.places) > 1 else self._through(env, paths[0])
 
     def _gap(self, place: int) -> tuple[int, ...] | None:
@@ -248,9 +312,9 @@ class PlannerExplorer:
         return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
 
     def _ends(self) -> NDArray[np.int64]:
-        """States on which episodes end."""
+        """Ids of the map on which episodes end."""
         if self._ends_after[0] != len(self.trajectories):  # only an episode that ends can add one
-            self._ends_after = len(self.trajectories), ending_states(self.trajectories)
+            self._ends_after = len(self.trajectories), ending_states(self.walked.store)
         return self._ends_after[1]
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
@@ -293,8 +357,8 @@ class PlannerExplorer:
         config, store = self.settings, self.trajectories
         outset = Outset(
             self.map.ids, self.map.links, place, self._steps_left(env),
-            successes=[store.trajectory(int(index)) for index in store.positives[-20:]],
-            past=self.recorder.running.ids[env, : self.recorder.running.lengths[env] - 1].tolist(),
+            successes=[self.keys.of(store, int(index)) for index in store.positives[-20:]],
+            past=self.walked.running.ids[env, : self.walked.running.lengths[env] - 1].tolist(), keys=self.keys,
             slip=min(MOST_SLIPS, self.map.error_rate) if self.map.stochastic else 0.0,
         )  # fmt: skip
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
@@ -313,9 +377,9 @@ class PlannerExplorer:
         for other, errand in enumerate(self._errands):
             if other == env or errand is None or not errand.judged:
                 continue
-            length = int(self.recorder.running.lengths[other])
-            walk = [*self.recorder.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
-            times = words.success_times(Visits.of(walk, int(max(*walk, judges.max())) + 1), judges)
+            length = int(self.walked.running.lengths[other])
+            walk = [*self.walked.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
+            times = words.success_times(self.keys.visits(walk, self.keys.size(walk, judges)), judges)
             joint = times if groups is None else groups * (len(walk) + 1) + times
             groups = np.unique(joint, return_inverse=True)[1]
         return groups
@@ -335,22 +399,19 @@ class PlannerExplorer:
 
         If training takes too many steps, it is given up and the walks go on: then the task never counts as solved.
         """
-        if not self._walks_solve or self._gave_up:
+        if self._solving.walking:
             stats = self._collect(lambda env: self._shortcut(env, paths))
-            self._recent.add(stats)
+            self._solving.recent.add(stats)
             return stats
-        if self._pursuit is None:
-            self._refresh()
-            self._pursuit = self._imagined(tuple(paths))
-        self._pursuit.update()
-        return {"episodes": 0, "success_rate": float("nan")}
+        self._refresh()
+        return self._solving.train(tuple(paths), self._imagined)
 
     def _shortcut(self, env: int, paths: Sequence[KeyPath]) -> Errand:
         """The shortest walk through what the episode has still to visit of one of the paths."""
         self._refresh()
-        place, left, running = self.map.place(env), self._steps_left(env), self.recorder.running
-        past = running.ids[env, 1 : running.lengths[env]].tolist()
-        rests = [path[visited_part(path, past) :] for path in paths]
+        place, left, running = self.map.place(env), self._steps_left(env), self.walked.running
+        past = running.ids[env, : running.lengths[env]].tolist()
+        rests = [path[self.keys.part(path, past) :] for path in paths]
         walks = [self.routes.walk(place, rest, left) for rest in rests]
         lengths = [
             len(walk.places) if walk.waypoints == rest else math.inf for walk, rest in zip(walks, rests, strict=True)
@@ -358,29 +419,17 @@ class PlannerExplorer:
         return self._through(env, rests[int(np.argmin(lengths))])
 
     def _imagined(self, paths: tuple[KeyPath, ...]) -> Pursuit:
-        given = {"horizon": self.horizon, "seed": self._seed}
-        return imagined_pursuit(self.map, paths, self.env.observations, self.config, **given)
-
-    @property
-    def _walks_solve(self) -> bool:
-        return self._recent.episodes >= self.settings.walks and self._recent.rate >= self.config.pursuit.solved
-
-    @property
-    def _trained(self) -> bool:
-        return not self.settings.imagined or (self._pursuit is not None and self._pursuit.solved)
-
-    @property
-    def _gave_up(self) -> bool:
-        return self._pursuit is not None and self._pursuit.env_steps >= self.settings.imagined and not self._trained
+        given, made_of = (self.map, paths, self.env, self.config), self.map_ids
+        return imagined_pursuit(*given, keys=self.keys, map_ids=made_of, horizon=self.horizon, seed=self._seed)
 
     @property
     def success_rate(self) -> float:
-        return self._recent.rate
+        return self._solving.recent.rate
 
     @property
     def solved(self) -> bool:
         """Whether the walks complete the task, and so does the policy on the map, if one is trained."""
-        return self._walks_solve and self._trained
+        return self._solving.solved
 
     # --- state ---
 
@@ -390,12 +439,12 @@ class PlannerExplorer:
             "episodes": self.recorder.state_dict(),
             "map": self.map.state_dict(),
             "beliefs": self.beliefs.state_dict() if self.beliefs is not None else None,
+            "map_ids": self.map_ids.state_dict(),
         }
-        if self._pursuit is not None:
-            part = path.with_name(path.name + ".policy")
-            self._pursuit.learner.save(part)
-            arrays["policy"] = np.frombuffer(part.read_bytes(), np.uint8)
-            part.unlink()
+        if self.walked is not self.recorder:
+            arrays["walked"] = self.walked.state_dict()
+        if (policy := self._solving.policy_file(path)) is not None:
+            arrays["policy"] = policy
         temporary = path.with_name(path.name + ".tmp")
         torch.save(packed(arrays), temporary)
         temporary.replace(path)
@@ -404,14 +453,16 @@ class PlannerExplorer:
         arrays = unpacked(torch.load(path, weights_only=True))
         self.env.load_state_dict(arrays["env"])
         self.recorder.load_state_dict(arrays["episodes"])
+        self.map_ids.load_state_dict(arrays["map_ids"])
+        self.walked = EpisodeRecorder(self.env.num_envs) if self.map_ids.exact else self.recorder
+        if self.walked is not self.recorder:
+            self.walked.load_state_dict(arrays["walked"])
         self.map.load_state_dict(arrays["map"])
         if self.beliefs is not None:
             self.beliefs.load_state_dict(arrays["beliefs"])
         self._begun = bool(arrays["env"].get("begun"))
         if not self._begun:
-            ids, _ = self.env.reset()
-            self.recorder.begin(ids)
-            self.map.begin(ids)
+            self._begin()
         self._policy_state = arrays.get("policy")
 
     def state_dict(self) -> dict[str, Any]:
@@ -423,14 +474,14 @@ class PlannerExplorer:
             "questions": [asdict(question) for question in self.questions],
             "asked": [asdict(question) for question in self._asked],
             "on_plan": self._on_plan,
-            "recent": self._recent.records,
-            "pursuit": {"paths": self._pursuit.paths, **self._pursuit.state_dict()} if self._pursuit else None,
+            "judged_at": self._judged_at,
+            "solving": self._solving.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.env_steps, self._rng.bit_generator.state = state["env_steps"], state["rng"]
         self.questions = [Question(**question) for question in state["questions"]]
-        self._recent = Recent(state["recent"], window=self.settings.walks)
+        self._judged_at = state["judged_at"]
         self._routes = None
         self._refresh()
         if self._begun:
@@ -441,11 +492,4 @@ class PlannerExplorer:
                 Errand(**{name: nested_tuples(value) for name, value in errand.items()}) if errand else None
                 for errand in state["errands"]
             ]
-        self._pursuit = None
-        if state["pursuit"] is not None:
-            self._pursuit = self._imagined(nested_tuples(state["pursuit"]["paths"]))
-            with tempfile.TemporaryDirectory() as directory:
-                part = Path(directory) / "policy.pt"
-                part.write_bytes(self._policy_state.tobytes())
-                self._pursuit.learner.load(part)
-            self._pursuit.load_state_dict(state["pursuit"])
+        self._solving.load_state_dict(state["solving"], self._policy_state, self._imagined)

@@ -2,7 +2,7 @@
 
 The outcome of an episode is the time of its success, or none. A plan is a walk on the map. What it is expected to tell
 is the entropy of its predicted outcome over the beliefs, in bits. Candidates are tours of all states; walks through the
-states of several assignments at once, word by word; and parts of past successes. The best are varied and judged again.
+keys of several assignments at once, word by word; and parts of past successes. The best are varied and judged again.
 
 Where steps depend on chance, a plan is judged by several walks through its way-points that slip as the world does.
 """
@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lstoc_core.config import PlannerConfig
-from lstoc_core.exploration.outcomes import Assignments, Visits, Words
+from lstoc_core.exploration.keys import OBSERVATIONS, Keys
+from lstoc_core.exploration.outcomes import Assignments, Words
 from lstoc_core.exploration.routes import Itinerary, Routes, Slips, States
 from lstoc_core.exploration.world_map import Links
 
@@ -62,9 +63,11 @@ class Outset:
     steps: int
     """Its most steps."""
     successes: Sequence[NDArray[np.int32]] = ()
-    """Ids of past successes."""
+    """Keys of past successes."""
     past: Sequence[int] = ()
     """Ids that the episode has visited before it came to the place."""
+    keys: Keys = OBSERVATIONS
+    """What key states are."""
     slip: float = 0.0
     """Fraction of steps that lead elsewhere than the map expects."""
 
@@ -76,7 +79,7 @@ class Outset:
         if not self.past or not prompt:
             return np.arange(len(assignments))
         walk = [*self.past, int(self.ids[self.place])]
-        visits = Visits.of(walk, int(max(*walk, assignments.max(initial=0))) + 1)
+        visits = self.keys.visits(walk, self.keys.size(walk, assignments))
         return np.flatnonzero(words.success_times(visits, assignments) == visits.never)
 
 
@@ -107,7 +110,7 @@ class PlanSearch:
         self.outset, self.words, self.config, self.rng = outset, words, config, rng
         self.makers, self.judges = makers, judges
         self.routes = list(self._drawn_routes())
-        self.num_ids = int(max(outset.ids.max(), judges.assignments.max(initial=0), *outset.past)) + 1
+        self.num_ids = outset.keys.size(outset.ids, judges.assignments, outset.past)
 
     def best(self) -> Judgement:
         """The best plan found."""
@@ -136,7 +139,7 @@ class PlanSearch:
         table[:, :past] = self.outset.past
         for row, walk in zip(table, walks, strict=True):
             row[past : past + len(walk)] = self.outset.ids[list(walk)]
-        visits = Visits.of(table, self.num_ids)
+        visits = self.outset.keys.visits(table, self.num_ids)
         bits, success = np.zeros((2, len(walks)))
         for index in range(len(walks)):
             times = self.words.success_times(visits[index], judges.assignments)
@@ -155,13 +158,13 @@ class PlanSearch:
 
     def _drawn_routes(self) -> Iterator[Routes]:
         """Cheapest ways without tolls, and with tolls on a random half of the states that may be key states."""
-        ids, links = self.outset.ids, self.outset.links
-        doubtful = np.isin(ids, self.makers)
+        ids, links, keys = self.outset.ids, self.outset.links, self.outset.keys
+        doubtful = keys.visited_at(ids, links, self.makers)
         for index in range(TOLLS + 1):
             tolls = 1e-3 * self.rng.random(len(ids))
             if index:
                 tolls += TOLL * (doubtful & (self.rng.random(len(ids)) < 0.5))
-            yield Routes(ids, links, tolls)
+            yield keys.routes(ids, links, tolls)
 
     def _candidates(self) -> list[Itinerary]:
         kinds = [self._tour, self._through_beliefs, self._through_beliefs, self._through_beliefs]
@@ -180,7 +183,7 @@ class PlanSearch:
         return self.routes[0].tour(self.outset.place, self.outset.steps, haste, self.rng)
 
     def _through_beliefs(self) -> States:
-        """The states of several assignments, symbol by symbol of one word; those of one symbol nearest first."""
+        """The keys of several assignments, symbol by symbol of one word; those of one symbol nearest first."""
         if not len(self.makers):
             return self._tour()
         rng, routes = self.rng, self.routes[0]
@@ -199,7 +202,7 @@ class PlanSearch:
         return waypoints
 
     def _part_of_success(self) -> States:
-        """Some of the states of a past success, in its order."""
+        """Some of the keys of a past success, in its order."""
         ids = self.outset.successes[int(self.rng.integers(len(self.outset.successes)))]
         count = min(len(ids), int(self.rng.integers(2, 12)))
         chosen = np.sort(self.rng.choice(len(ids), count, replace=False))

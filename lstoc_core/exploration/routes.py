@@ -1,8 +1,12 @@
-"""Ways on a map: the cheapest way to a state, walks through way-points, and the nearest action never tried."""
+"""Ways on a map: the cheapest way to a key, walks through way-points, and the nearest action never tried.
+
+Here a key is what is seen at a place. Where keys are events, `keys.EventRoutes` knows the ways.
+"""
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +14,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from lstoc_core.exploration.world_map import Links
+from lstoc_core.trajectories.store import Bools
 
 States = Sequence[int]
-"""Observation ids, as way-points."""
+"""Keys as way-points: observation ids, or events."""
 
 
 MOST_IDLE = 3
@@ -28,7 +33,7 @@ class Itinerary:
     """A walk on the map through way-points."""
 
     waypoints: tuple[int, ...]
-    """Observation ids that the walk goes to, in order."""
+    """Keys that the walk goes to, in order."""
     arrivals: tuple[int, ...]
     """When it reaches each of them."""
     places: tuple[int, ...]
@@ -65,18 +70,25 @@ class Routes:
         return self._trees[place]
 
     def way(self, place: int, state: int) -> tuple[int, ...]:
-        """Places on the way to the nearest one that shows the state, without the first; empty if there is none."""
+        """Places on the cheapest way to a visit of the state, without the first; empty if there is none."""
         if (place, state) not in self._ways:
-            costs, before = self._tree(place)
-            targets = self._places.get(state, np.zeros(0, np.intp))
-            at = int(targets[costs[targets].argmin()]) if len(targets) else place
-            way: list[int] = []
-            if np.isfinite(costs[at]):
-                while at != place:
-                    way.append(at)
-                    at = int(before[at])
-            self._ways[place, state] = tuple(reversed(way))
+            self._ways[place, state] = self._found_way(place, state)
         return self._ways[place, state]
+
+    def _found_way(self, place: int, state: int) -> tuple[int, ...]:
+        """The way to the nearest place that shows the state."""
+        targets = self._places.get(state, np.zeros(0, np.intp))
+        return self._path(place, int(targets[self.costs(place)[targets].argmin()])) if len(targets) else ()
+
+    def _path(self, place: int, at: int) -> tuple[int, ...]:
+        """Places on the way to another, without the first; empty if there is none."""
+        costs, before = self._tree(place)
+        way: list[int] = []
+        if np.isfinite(costs[at]):
+            while at != place:
+                way.append(at)
+                at = int(before[at])
+        return tuple(reversed(way))
 
     def walk(
         self,
@@ -130,24 +142,42 @@ class Routes:
 
         States that no way leads on from come last: there the tour ends.
         """
-        missing = {int(state): places[0] for state, places in self._places.items()}
-        stuck = self.links.max(axis=1) < 0
+        missing = dict.fromkeys(self._targets())
         waypoints: list[int] = []
         while missing and steps > 0:
             states = list(missing)
-            costs, ends = self.costs(place)[list(missing.values())], stuck[list(missing.values())]
+            costs, ends = self._reach(place, states)
             draws = rng.gumbel(size=len(states)) - haste * costs - np.where(ends, LAST, 0.0)
             state = states[int(draws.argmax())]
             way = self.way(place, state)
             missing.pop(state)
             if not way:
                 continue
-            for passed in way:
-                missing.pop(int(self.ids[passed]), None)
+            for passed in self._passed(place, way):
+                missing.pop(passed, None)
             waypoints.append(state)
             steps -= len(way)
             place = way[-1]
         return waypoints
+
+    @cached_property
+    def _stuck(self) -> Bools:
+        """Whether no way leads on from each place."""
+        stuck: Bools = self.links.max(axis=1) < 0
+        return stuck
+
+    def _targets(self) -> list[int]:
+        """Everything that a tour visits."""
+        return list(self._places)
+
+    def _reach(self, place: int, states: States) -> tuple[NDArray[np.float64], Bools]:
+        """The cost of the way to each, and whether no way leads on from there."""
+        places = [self._places[state][0] for state in states]
+        return self.costs(place)[places], self._stuck[places]
+
+    def _passed(self, place: int, way: Sequence[int]) -> list[int]:
+        """What is visited on a way from a place."""
+        return [int(self.ids[passed]) for passed in way]
 
 
 def nearest_gap(

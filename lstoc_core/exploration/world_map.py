@@ -52,6 +52,8 @@ class WorldMap:
         self.known_ids: set[int] = set()
         self.recent: deque[bool] = deque(maxlen=WINDOW)
         """Whether each of the last predictions was wrong."""
+        self.blind: deque[bool] = deque(maxlen=WINDOW)
+        """The same, of those steps only that changed what is seen, or were expected to."""
         self.novel: deque[bool] = deque(maxlen=WINDOW)
         """Whether each of the last steps led to an observation never seen before."""
         self.ids = np.zeros(0, np.int32)
@@ -82,6 +84,10 @@ class WorldMap:
         self._ways: list[int] = []
         """Nodes that are known by the way to them."""
         self._changed = self._mergeable = True
+        self._touched: set[int] = set()
+        """Nodes whose successors are not in `links` yet."""
+        self._built = 0
+        """Nodes that are places, one by one; 0 if the places must be made anew."""
 
     # --- recording ---
 
@@ -110,11 +116,13 @@ class WorldMap:
         self._merged_now = False
         wrong = np.zeros(self.num_envs, np.bool_)
         for env, (action, seen, *_) in enumerate(row.tolist()):
-            expected = self.expected(env, action)
+            before, expected = self._id[self._find(self.at[env])], self.expected(env, action)
             self.novel.append(seen not in self.known_ids)
             if expected >= 0:
                 wrong[env] = expected != seen
                 self.recent.append(bool(wrong[env]))
+                if before != expected or before != seen:
+                    self.blind.append(bool(wrong[env]))
         self._take(row.tolist())
         return wrong
 
@@ -195,6 +203,14 @@ class WorldMap:
         return float(np.mean(self.recent)) if self.recent else float("nan")
 
     @property
+    def blind_rate(self) -> float:
+        """The same over the steps that changed what is seen, or were expected to; 1 before the first.
+
+        Where little is told apart, most steps change nothing, and to expect that is no merit.
+        """
+        return float(np.mean(self.blind)) if self.blind else 1.0
+
+    @property
     def novelty(self) -> float:
         """Fraction of the last steps that led to an observation never seen before; NaN before the first."""
         return float(np.mean(self.novel)) if self.novel else float("nan")
@@ -232,6 +248,7 @@ class WorldMap:
                 self._surprises += START in (before, self._anchor[env])
                 self._suspects |= {before, self._anchor[env]} - {START}
         out[key] = out.get(key, 0) + 1
+        self._touched.add(node)
         self._changed |= len(out) > 1
         return following
 
@@ -249,17 +266,36 @@ class WorldMap:
         self._merge()
         self._merged_now, self._changed = True, False
         before = self.ids, self.links
+        if self._built and not self._ways:
+            self._extend()
+        else:
+            self._rebuild()
+        return not (np.array_equal(before[0], self.ids) and np.array_equal(before[1], self.links))
+
+    def _rebuild(self) -> None:
+        """Places and links from all nodes."""
         nodes = [node for node, parent in enumerate(self._parent) if node == parent]
         self._place = {node: place for place, node in enumerate(nodes)}
         self.ids = np.array([self._id[node] for node in nodes], np.int32)
-        self.links = np.array(
-            [
-                [self._place[self._find(max(out, key=out.__getitem__))] if out else -1 for out in self._out[node]]
-                for node in nodes
-            ],
-            np.int32,
-        )
-        return not (np.array_equal(before[0], self.ids) and np.array_equal(before[1], self.links))
+        self.links = np.array([self._row(node) for node in nodes], np.int32)
+        self._built = 0 if self._ways else len(nodes)
+        self._touched.clear()
+
+    def _extend(self) -> None:
+        """The same where nodes are places: only what has changed since."""
+        nodes = range(self._built, len(self._id))
+        self._place.update(zip(nodes, nodes, strict=True))
+        self.ids = np.append(self.ids, np.array(self._id[self._built :], np.int32))
+        unknown = np.full((len(nodes), self.num_actions), -1, np.int32)
+        self.links = np.concatenate([self.links, unknown])
+        for node in self._touched:
+            self.links[node] = self._row(node)
+        self._built = len(self._id)
+        self._touched.clear()
+
+    def _row(self, node: int) -> list[int]:
+        """The places that follow a node."""
+        return [self._place[self._find(max(out, key=out.__getitem__))] if out else -1 for out in self._out[node]]
 
     @property
     def _chance(self) -> bool:
@@ -277,6 +313,18 @@ class WorldMap:
                 if row[0][4]:
                     self._merge()
                 self._take(row)
+
+    def renamed(self, names: NDArray[np.int64]) -> "WorldMap":
+        """The map that would have been learned from the same steps in other ids. names: the new id of each old one."""
+        other = WorldMap(self.num_envs, self.num_actions)
+        other.begin(names[self._first])
+        for row in self._log[: self._logged]:
+            done = row[:, 2] > 0
+            other.step(row[:, 0], names[row[:, 1]], done, names[row[:, 3]])
+            if done.any():
+                other.refresh()
+        other.refresh()
+        return other
 
     def _find(self, node: int) -> int:
         """The node that stands for all that were merged with this one: the first of them."""
@@ -347,6 +395,7 @@ class WorldMap:
             "aliased": np.array(sorted(self.aliased), np.int64),
             "stochastic": self.stochastic,
             "recent": np.array(self.recent, np.bool_),
+            "blind": np.array(self.blind, np.bool_),
             "novel": np.array(self.novel, np.bool_),
         }
 
@@ -356,5 +405,6 @@ class WorldMap:
         self._first = state["first"].copy()
         self.aliased, self.stochastic = set(state["aliased"].tolist()), bool(state["stochastic"])
         self.recent.extend(state["recent"].tolist())
+        self.blind.extend(state["blind"].tolist())
         self.novel.extend(state["novel"].tolist())
         self._replay()

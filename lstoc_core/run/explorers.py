@@ -12,6 +12,8 @@ from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.run.methods import Setting
+from lstoc_core.trajectories.cells import CellIdentity
+from lstoc_core.trajectories.vector_env import vocabulary_of
 
 MakeExplorer = Callable[[Setting], Explorer]
 
@@ -21,13 +23,17 @@ def make_policy(setting: Setting, reason: str = "as chosen") -> PolicyExplorer:
     return PolicyExplorer(setting.env, setting.config, seed=setting.seed, reason=reason)
 
 
-def make_planner(setting: Setting) -> PlannerExplorer:
+def make_planner(setting: Setting) -> Explorer:
     """Plans on a map, given the FSM."""
+    if isinstance(vocabulary_of(setting.env), CellIdentity):
+        return _of_boxes("planner")(setting)
     return PlannerExplorer(setting.env, setting.config, setting.fsm, seed=setting.seed)
 
 
-def make_auto(setting: Setting) -> AutoExplorer:
+def make_auto(setting: Setting) -> Explorer:
     """The planner while its map predicts well, the policy otherwise."""
+    if isinstance(vocabulary_of(setting.env), CellIdentity):
+        return _of_boxes("auto")(setting)
     widened = setting.widened or (lambda _: setting.env)
     return AutoExplorer(setting.env, widened, setting.config, setting.fsm, seed=setting.seed)
 
@@ -35,18 +41,23 @@ def make_auto(setting: Setting) -> AutoExplorer:
 EXPLORERS: Mapping[str, MakeExplorer] = {"policy": make_policy, "planner": make_planner, "auto": make_auto}
 
 
-def fitting(explorer: str | MakeExplorer, method: object, *, events: bool = False) -> str | MakeExplorer:
-    """The explorer as given; the automatic choice is the policy for events, and for the paper's method."""
-    if events and explorer == "planner":
-        raise ValueError(
-            "explorer='planner' knows no events: its map is one of observations that recur, and its beliefs put each "
-            "name on one of them; use explorer='policy' or 'auto'"
-        )
-    if explorer == "auto" and events:
-        return partial(make_policy, reason="the planner's map is one of observations that recur, not of events")
+def fitting(explorer: str | MakeExplorer, method: object, *, boxes: bool = False) -> str | MakeExplorer:
+    """The explorer as given; the automatic choice is the policy for boxes, and for the paper's method."""
+    if explorer in ("planner", "auto") and boxes:
+        return _of_boxes(explorer)
     if explorer == "auto" and method == "forward":
         return partial(make_policy, reason="the published method explores by it")
     return explorer
+
+
+def _of_boxes(explorer: str | MakeExplorer) -> MakeExplorer:
+    """The explorer where key states are boxes, which move while the run goes on."""
+    if explorer == "planner":
+        raise ValueError(
+            "explorer='planner' knows no boxes: its map is one of what recurs, and a cell of a grid does not tell what "
+            "an action leads to; use explorer='policy' or 'auto'"
+        )
+    return partial(make_policy, reason="the planner's map is one of what recurs, not of boxes")
 
 
 def num_envs(explorer: object, config: LSTOCConfig) -> int:

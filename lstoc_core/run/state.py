@@ -28,7 +28,10 @@ from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.run.journal import Record
 from lstoc_core.run.methods import Setting
+from lstoc_core.trajectories.cells import CellIdentity
+from lstoc_core.trajectories.events import EventReading
 from lstoc_core.trajectories.store import TrajectoryStore
+from lstoc_core.trajectories.vector_env import vocabulary_of
 
 ENOUGH = 200
 """A sample of answers of at least this size speaks for all of them: what 2 % of them say is missed in 2 % of cases."""
@@ -42,9 +45,11 @@ class AnswersLeft:
 
     symbols: tuple[str, ...]
     assignments: Assignments
-    """[K, symbols]: observation id of each symbol."""
+    """[K, symbols]: observation id of each symbol; with events, the event."""
     share: float
     """Probability of a consistent assignment to be among them; 1 if all are."""
+    reading: EventReading | None = None
+    """The events; None where key states are observations."""
 
     @property
     def complete(self) -> bool:
@@ -68,19 +73,26 @@ class AnswersLeft:
 
     @cached_property
     def possible(self) -> dict[str, NDArray[np.int32]]:
-        """Symbol -> observation ids at which it may be, sorted."""
+        """Symbol -> observation ids, or events, that it may be, sorted."""
         return {symbol: np.unique(column) for symbol, column in zip(self.symbols, self.assignments.T, strict=True)}
 
     @cached_property
     def settled(self) -> dict[str, int]:
-        """Symbol -> observation id, for the symbols that all answers put at the same state."""
+        """Symbol -> observation id, or event, for the symbols about which all answers agree."""
         if not self.certain:
             return {}
         return {symbol: int(states[0]) for symbol, states in self.possible.items() if len(states) == 1}
 
     def heat(self, num_ids: int) -> NDArray[np.float64]:
-        """Share of the answers that put some symbol at each observation id, [num_ids]."""
-        return np.bincount(self.assignments.ravel(), minlength=num_ids) / len(self.assignments)
+        """Share of the answers that put some symbol at each observation id, [num_ids].
+
+        An event is at the first observation in which it holds.
+        """
+        ids: NDArray[np.integer[Any]] = self.assignments.ravel()
+        if self.reading is not None:
+            events, which = np.unique(ids, return_inverse=True)
+            ids = np.array([self.reading.state_of(event) for event in events.tolist()], np.int64)[which]
+        return np.bincount(ids, minlength=num_ids) / len(self.assignments)
 
 
 class Census:
@@ -88,11 +100,21 @@ class Census:
 
     def __init__(self, fsm: FSM, setting: Setting) -> None:
         self.words, self._setting = Words.of(fsm.minimal_sequences()), setting
+        vocabulary = vocabulary_of(setting.env)
+        self.reading = EventReading(vocabulary) if vocabulary is not None else None
+        """How trajectories are read; None: key states are observations."""
         self._own, self._seen = self._fresh(), 0
+
+    @classmethod
+    def of(cls, fsm: FSM | None, setting: Setting) -> "Census | None":
+        """None without an FSM, and where key states are boxes, whose answers cannot be counted."""
+        boxes = isinstance(vocabulary_of(setting.env), CellIdentity)
+        return cls(fsm, setting) if fsm is not None and not boxes else None
 
     def _fresh(self) -> Beliefs:
         config, rng = self._setting.config, np.random.default_rng([self._setting.seed, STREAM])
-        return Beliefs(self.words, config.planner, rng=rng, noise=config.guided.noise, prompt=config.guided.prompt)
+        guided, reading = config.guided, self.reading
+        return Beliefs(self.words, config.planner, rng=rng, noise=guided.noise, prompt=guided.prompt, reading=reading)
 
     def answers(self, explorer: Explorer) -> AnswersLeft | None:
         """The answers left; None if a sample has caught none, or there is none.
@@ -105,9 +127,18 @@ class Census:
         if len(store) < self._seen:  # the explorer began anew
             self._own = self._fresh()
         self._seen = len(store)
-        self._own.update(store, np.unique(store.ids).astype(np.int64))
-        left = self._own.assignments
-        return AnswersLeft(self.words.symbols, left, self._own.share) if len(left) else None
+        self._own.update(store, self._known(store))
+        return self._told(self._own)
+
+    def _known(self, store: TrajectoryStore) -> NDArray[np.int64]:
+        """The keys that symbols may have."""
+        if self.reading is None:
+            return np.unique(store.ids).astype(np.int64)
+        return np.arange(1, self.reading.vocabulary.num_events)
+
+    def _told(self, beliefs: Beliefs) -> AnswersLeft | None:
+        left = beliefs.assignments
+        return AnswersLeft(self.words.symbols, left, beliefs.share, self.reading) if len(left) else None
 
     def at_hand(self, explorer: Explorer) -> AnswersLeft | None:
         """The answers left according to a planner's beliefs, which may be a small sample; None if it has none."""
@@ -115,7 +146,7 @@ class Census:
         left = beliefs.left(explorer.trajectories) if beliefs is not None else None
         if beliefs is None or left is None or not len(left):
             return None
-        return AnswersLeft(self.words.symbols, left, beliefs.share)
+        return AnswersLeft(self.words.symbols, left, beliefs.share, self.reading)
 
 
 def _beliefs(explorer: Explorer) -> Beliefs | None:
@@ -138,7 +169,7 @@ class RunState(Mapping[str, Any]):
     explorer: Explorer
     method: DiscoveryMethod
     census: Census | None
-    """Counts the answers left; None without an FSM."""
+    """Counts the answers left; None without an FSM, and where key states are boxes."""
 
     def __getitem__(self, name: str) -> Any:
         return self.record[name]  # type: ignore[literal-required]

@@ -9,7 +9,7 @@ never repeat take no memory. Search, proof and rewards see a trajectory of state
 Several events may happen in one step; then none of them comes before the other.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Set
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -93,7 +93,7 @@ class EventIdentity:
         names = self._names_of(self._flat.unflat(row))
         if isinstance(names, str | bytes) or not isinstance(names, Iterable):
             raise TypeError(f"events= gave {names!r}: give a list of the names of what holds, [] if nothing does")
-        return names
+        return sorted(names, key=str) if isinstance(names, Set) else names  # a set has another order in each process
 
     def _number(self, name: Hashable) -> int:
         if name not in self._event:

@@ -185,6 +185,13 @@ class TrajectoryStore:
             raise IndexError(f"trajectory {index} of {self._count}")
         return self.ids[self._offsets[index] : self._offsets[index + 1]]
 
+    def times(self, index: int) -> NDArray[np.int64]:
+        """The step of each element of one trajectory, 0 at its start; elements that are joined share theirs."""
+        begin, end = self._offsets[index], self._offsets[index + 1]
+        if self._joined is None:
+            return np.arange(end - begin)
+        return np.cumsum(~self._joined[begin:end]) - 1
+
     def select(self, indices: ArrayLike) -> TrajectoryStore:
         """The trajectories at `indices` (integers or a mask), as a store of the same table."""
         chosen = np.arange(self._count)[np.asarray(indices, dtype=None if np.size(indices) else np.intp)]
