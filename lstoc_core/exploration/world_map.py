@@ -318,11 +318,12 @@ class WorldMap:
         """The map that would have been learned from the same steps in other ids. names: the new id of each old one."""
         other = WorldMap(self.num_envs, self.num_actions)
         other.begin(names[self._first])
-        for row in self._log[: self._logged]:
-            done = row[:, 2] > 0
-            other.step(row[:, 0], names[row[:, 1]], done, names[row[:, 3]])
-            if done.any():
-                other.refresh()
+        for steps in self._log.blocks():
+            for row in steps:
+                done = row[:, 2] > 0
+                other.step(row[:, 0], names[row[:, 1]], done, names[row[:, 3]])
+                if done.any():
+                    other.refresh()
         other.refresh()
         return other
 
