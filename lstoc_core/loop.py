@@ -142,7 +142,11 @@ def discover(
         _bar(max_steps, scout, shown=progress and view is None) as bar,
         saved.kept(work) if saved else nullcontext(),
     ):
-        while journal.phase in wanted and scout.env_steps < max_steps and not (interrupt.requested or journal.given_up):
+        while (
+            journal.phase in wanted
+            and scout.env_steps < max_steps
+            and not (interrupt.requested or journal.hopeless(scout.trajectories, confirm))
+        ):
             if journal.phase is Phase.EXPLORE:
                 # Collect trajectories, guided by what is known (Algorithm LSTOC, lines 24 to 31).
                 request = replace(finder.request, testing=journal.stopped is not None)

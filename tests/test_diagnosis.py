@@ -85,8 +85,16 @@ def test_of_an_answer_that_needs_no_confirmation_nothing_more_is_asked():
     assert not found.finished
     assert not more.finished
     assert len(found.trajectories) + 17 <= len(more.trajectories) < len(found.trajectories) + 22
-    for ids, other in zip(found.trajectories.ids, more.trajectories.ids, strict=False):
-        assert ids == other
+    assert more.trajectories.ids[: found.trajectories.size].tolist() == found.trajectories.ids.tolist()
+
+
+def test_a_run_without_an_answer_can_be_asked_for_more_episodes(tmp_path):
+    asked = {"fsm": "a;b;a", "max_steps": 20_000, "checkpoint": tmp_path}
+    first = run(Corridor, confirm=0, **asked)
+    assert run(Corridor, confirm=0, **asked).explorer.env_steps == first.explorer.env_steps
+    more = run(Corridor, confirm=30, **asked)
+    assert len(more.trajectories) >= len(first.trajectories) + 30
+    assert "suspects: " in str(more.missing)
 
 
 @pytest.mark.parametrize("kind", ["a key state that looks like another cell", "two keys that look alike"])

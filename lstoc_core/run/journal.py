@@ -81,8 +81,6 @@ class Journal:
     """Answers that a later episode contradicted."""
     refuted: int | None = None
     """Number of trajectories when no answer was left; None before."""
-    given_up: bool = False
-    """Whether no answer is left, and enough episodes have been gathered since to say why."""
     history: list[Record] = field(default_factory=list)
     warnings: dict[str, str] = field(default_factory=dict)
     """What was found wrong: cause -> sentence (see `flaws`)."""
@@ -132,15 +130,19 @@ class Journal:
         if method.finished:
             self.found(explorer)
 
+    def hopeless(self, store: TrajectoryStore, confirm: int) -> bool:
+        """Whether no answer is left, and `confirm` more episodes have been gathered to say why."""
+        if self.refuted is None:
+            return False
+        return not self.refuted <= len(store) < self.refuted + confirm  # fewer: the explorer began anew
+
     def diagnose(self, method: DiscoveryMethod, explorer: Explorer, confirm: int) -> None:
-        """Where no answer is left, gather `confirm` more episodes, say by all of them why, and give up."""
+        """Where no answer is left, say why by all episodes, once there are enough."""
         if not (isinstance(method, Exhaustible) and method.exhausted):
             return
         store = explorer.trajectories
-        if self.refuted is None:
-            self.refuted = len(store)
-        self.given_up = not self.refuted <= len(store) < self.refuted + confirm  # fewer: the explorer began anew
-        if self.given_up and len(store) >= self.refuted:
+        self.refuted = len(store) if self.refuted is None else self.refuted
+        if self.hopeless(store, confirm) and len(store) >= self.refuted:
             method.explain(store, explorer.places() if isinstance(explorer, Mapped) else None)
 
     def solved(self) -> None:
@@ -186,7 +188,6 @@ class Journal:
             "tested": self.tested,
             "withdrawn": self.withdrawn,
             "refuted": self.refuted,
-            "given_up": self.given_up,
             "history": self.history,
             "warnings": self.warnings,
         }
@@ -203,7 +204,6 @@ class Journal:
             state["tested"],
             state["withdrawn"],
             state["refuted"],
-            state["given_up"],
             [cast(Record, {**record, "sequences": nested_tuples(record["sequences"])}) for record in state["history"]],
             dict(state.get("warnings", {})),
         )
