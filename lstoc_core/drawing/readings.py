@@ -23,7 +23,7 @@ def readings_figure(table: pd.DataFrame) -> Figure:
     axes = fig.subplot_mosaic([[first, other] for other in others] or [[first]])
     for domain, ax in axes.items():
         names = list(MULTIVERSES[domain].named())
-        _changes(ax, shares(table, domain), names)
+        _changes(ax, shares(table, domain), names, width=2.5 if len(others) > 1 and domain != first else 4.0)
         ax.set_title(f"{domain.capitalize()}: one choice changed", loc="left")
         ax.tick_params(axis="y", labelsize=9 if len(names) > 14 else 8)
     for ax in (axes[first], list(axes.values())[-1]):
@@ -53,14 +53,14 @@ def _shown(table: pd.DataFrame) -> list[str]:
     return found or list(MULTIVERSES)
 
 
-def _changes(ax: Axes, found: pd.DataFrame, names: list[str]) -> None:
+def _changes(ax: Axes, found: pd.DataFrame, names: list[str], *, width: float) -> None:
     present = [source for source in SOURCES if len(found) and (found.maps == source).any()]
     for shift, source in zip(np.linspace(-0.16, 0.16, max(len(present), 2)), present, strict=False):
         title, colour = SOURCES[source]
         rows = found[found.maps == source]
         places = np.array([names.index(name) for name in rows.reading]) + shift
-        ax.hlines(places, rows.low, rows.high, color=colour, alpha=0.35, linewidth=4)
-        ax.plot(rows.share, places, "o", color=colour, markersize=5, label=title)
+        ax.hlines(places, rows.low, rows.high, color=colour, alpha=0.35, linewidth=width)
+        ax.plot(rows.share, places, "o", color=colour, markersize=1 + width, label=title)
     ax.set_yticks(range(len(names)), names)
     ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02))
     for place in (0.5, len(names) - 1.5):
