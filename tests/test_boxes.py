@@ -239,7 +239,6 @@ def test_boxes_are_judged_by_later_episodes_and_restored():
     [
         ({"events": "boxes", "fsm": "a|b"}, "one sequence"),
         ({"events": "bins"}, "give a function of an observation, tiles"),
-        ({"events": "learned"}, "give a function of an observation, tiles"),
         ({"events": "boxes", "method": "forward"}, "knows no boxes"),
     ],
 )
