@@ -85,7 +85,9 @@ def discover(
     "auto": the one of both keys that the info has.
     events: key states are features of observations: a function from an observation, as the environment gives it, to the
         names of what holds in it; or a ready one, `tiles()`. "boxes": observations are a few real numbers, and key
-        states are boxes of them. None: a key state is one observation.
+        states are boxes of them. "learned": observations are noisy, and key states are clusters of them, learned from
+        random actions before the run, whose steps (1,000 with one environment) `env_steps` does not count. None: a key
+        state is one observation.
     max_steps: budget of environment steps for exploration and solve phase together. Updates are whole: the last one may
         go past it, and the first is always made.
     solve: go on after the discovery until the policy completes the task.

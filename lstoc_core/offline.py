@@ -9,7 +9,7 @@ An episode holds all observations, from the start observation to the final one.
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium import spaces
@@ -22,8 +22,9 @@ from lstoc_core.logic import FSM, parse
 from lstoc_core.result import Discovery
 from lstoc_core.run.answer import answer_of
 from lstoc_core.run.methods import guided_for
+from lstoc_core.trajectories.clusters import SAMPLE, ClusterIdentity
 from lstoc_core.trajectories.door import InputError, booleans, numbers
-from lstoc_core.trajectories.events import EventIdentity, EventReading, NameEvents
+from lstoc_core.trajectories.events import LEARNED, EventIdentity, EventReading, NameEvents
 from lstoc_core.trajectories.flat import FlatObservations, box_like
 from lstoc_core.trajectories.identity import ExactIdentity, Identity
 from lstoc_core.trajectories.store import TrajectoryStore
@@ -46,7 +47,7 @@ def learn(
     fsm: FSM | str | None = None,
     *,
     success: Success = "auto",
-    events: NameEvents | None = None,
+    events: NameEvents | Literal["learned"] | None = None,
     observations: NDArray[Any] | None = None,
     config: GuidedConfig | None = None,
     seed: int = 0,
@@ -56,7 +57,8 @@ def learn(
     trajectories: a list of arrays [T + 1, ...], one row per observation; a TrajectoryStore; or a Minari dataset.
     labels: whether each episode completed the task. A TrajectoryStore brings its own; those of a dataset are read by
     the rule `success` (see `discover`) unless they are given.
-    events: key states are features: a function from an observation to the names of what holds in it (see `discover`).
+    events: key states are features: a function from an observation to the names of what holds in it; or "learned":
+    clusters of noisy observations (see `discover`).
     observations: of a TrajectoryStore, the table of its ids, for `key_states`. None: the ids themselves.
     config: of the guided method. Set `prompt=False` if episodes may go on after a success.
 
@@ -68,11 +70,13 @@ def learn(
     if fsm is not None and not isinstance(fsm, FSM):
         raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
     check_success(success)
-    if events is not None and not callable(events):
-        raise ValueError(f"events={events!r} of recorded episodes: give a function of an observation; see also `boxes`")
+    if not (events is None or events == LEARNED or callable(events)):
+        raise ValueError(f"events={events!r} of recorded episodes: give a function or 'learned'; boxes() finds boxes")
     store, table, seed = *_given(trajectories, labels, success, observations), operator.index(seed)
     reading = None
-    if events is not None:
+    if isinstance(events, str):
+        store, table = _clustered(store, table, seed)
+    elif events is not None:
         states = EventIdentity(events, _flat(trajectories, table))
         store, table, reading = _with_states(store, table, states), states.observations, EventReading(states)
     method = guided_for(fsm, config or GuidedConfig(), reading=reading)
@@ -112,7 +116,7 @@ def check(
     labels: ArrayLike | None = None,
     *,
     success: Success = "auto",
-    events: NameEvents | None = None,
+    events: NameEvents | Literal["learned"] | None = None,
     prompt: bool = True,
 ) -> NDArray[np.int64]:
     """Indices of the recorded episodes that contradict a discovery: its sequences do not predict their outcome.
@@ -128,6 +132,8 @@ def check(
         raise ValueError(
             "key states are boxes, which predict most episodes and not all: no single one contradicts them"
         )
+    if isinstance(events, str):
+        raise ValueError("learned states are not kept with a discovery: give events= as a function, here and there")
     if (events is not None) != any(key.event for key in discovery.key_states):
         raise ValueError("events= must be what the discovery was made with: a function if it was one, else None")
     store, table = _given(trajectories, labels, success, None)
@@ -144,6 +150,14 @@ def check(
     if not isinstance(trajectories, TrajectoryStore):
         store, keys = _same_ids(store, table, np.stack([key.observation for key in discovery.key_states]))
     return contradictions(store, [tuple(keys[[*path]].tolist()) for path in discovery.sequences], prompt=prompt)
+
+
+def _clustered(store: TrajectoryStore, table: NDArray[Any], seed: int) -> tuple[TrajectoryStore, NDArray[Any]]:
+    """The trajectories in clusters of their observations, which are learned from a sample."""
+    chosen = np.random.default_rng(seed).permutation(len(table))[:SAMPLE]
+    identity = ClusterIdentity()
+    identity.learn(table[np.sort(chosen)])
+    return _with_states(store, table, identity), identity.observations
 
 
 def _with_states(store: TrajectoryStore, table: NDArray[Any], identity: Identity) -> TrajectoryStore:

@@ -184,7 +184,7 @@ def test_discover_finds_the_discs_and_names_them(boxed, tmp_path):
 def test_a_single_episode_does_not_contradict_boxes(boxed, events):
     with pytest.raises(ValueError, match="key states are boxes, which predict most episodes and not all"):
         lstoc.check(boxed, [np.zeros((2, 2))], [True], events=events)
-    with pytest.raises(ValueError, match="give a function of an observation; see also `boxes`"):
+    with pytest.raises(ValueError, match="give a function or 'learned'; boxes\\(\\) finds boxes"):
         lstoc.learn([np.zeros((2, 2))], [True], events="boxes")
 
 
@@ -247,7 +247,6 @@ def test_boxes_are_judged_by_later_episodes_and_restored():
     [
         ({"events": "boxes", "fsm": "a|b"}, "one sequence"),
         ({"events": "bins"}, "give a function of an observation, tiles"),
-        ({"events": "learned"}, "give a function of an observation, tiles"),
         ({"events": "boxes", "method": "forward"}, "knows no boxes"),
     ],
 )

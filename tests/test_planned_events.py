@@ -234,7 +234,7 @@ def test_an_imagined_world_of_events_is_the_world_that_was_mapped():
     planner, env, rng = found.explorer, lstoc.InternedVectorEnv([Lawn] * 4, events=flowers), np.random.default_rng(0)
     env.identity = planner.env.identity
     (path,) = found.finder.paths
-    given = {"keys": planner.keys, "map_ids": planner.map_ids, "num_envs": 4, "horizon": 60, "seed": 0}
+    given = {"keys": planner.keys, "map_ids": planner.survey.map_ids, "num_envs": 4, "horizon": 60, "seed": 0}
     imagined = ImaginedVectorEnv(planner.map, [path], planner.env, **given)
     np.testing.assert_array_equal(env.reset()[0], imagined.reset()[0])
     ended_ = 0
@@ -259,9 +259,9 @@ def test_a_saved_run_goes_on(env, events, tmp_path):
     count = len(begun_.trajectories)
     assert len(resumed.trajectories) > count
     np.testing.assert_array_equal(resumed.trajectories.ids[: begun_.trajectories.size], begun_.trajectories.ids)
-    assert resumed.explorer.map_ids.exact == (env is Lawn)
-    known = resumed.explorer.walked.store.ids
-    np.testing.assert_array_equal(resumed.explorer.map_ids.states[known], resumed.trajectories.ids)
+    assert resumed.explorer.survey.map_ids.exact == (env is Lawn)
+    known = resumed.explorer.survey.walked.store.ids
+    np.testing.assert_array_equal(resumed.explorer.survey.map_ids.states[known], resumed.trajectories.ids)
     assert resumed.explorer.map.error_rate == 0
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.method import Request
 from lstoc_core.exploration.explorer import Explorer
-from lstoc_core.exploration.planner import MOST_NOVEL, MOST_WRONG, PlannerExplorer
+from lstoc_core.exploration.planner import PlannerExplorer
 from lstoc_core.exploration.policy import PolicyExplorer
+from lstoc_core.exploration.survey import MOST_NOVEL, MOST_WRONG
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO
 from lstoc_core.trajectories.matching import KeyPath
@@ -92,7 +93,7 @@ class AutoExplorer:
             return f"after {steps} steps, the map is wrong in {world_map.error_rate:.0%} of its predictions"
         if self.planner.keys.reading and steps >= SETTLED and world_map.novelty > STILL_NOVEL:
             return f"after {steps} steps, {world_map.novelty:.0%} of the last ones still led to places that are new"
-        if self.planner.reads_states and world_map.blind_rate > MOST_WRONG:
+        if self.planner.survey.reads_states and world_map.blind_rate > MOST_WRONG:
             return f"after {steps} steps, the map is wrong in {world_map.blind_rate:.0%} of the changes of features"
         return ""
 

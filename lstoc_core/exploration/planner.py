@@ -26,20 +26,18 @@ from lstoc_core.exploration.beliefs import Beliefs
 from lstoc_core.exploration.doubts import doubting_walk, to_shun
 from lstoc_core.exploration.errands import Errand, Question
 from lstoc_core.exploration.imagined import imagined_pursuit
-from lstoc_core.exploration.keys import OBSERVATIONS, EventKeys, Keys
-from lstoc_core.exploration.map_ids import MapIds
 from lstoc_core.exploration.outcomes import Assignments, Words
 from lstoc_core.exploration.plans import Judgement, Judges, Outset, PlanSearch
 from lstoc_core.exploration.routes import Itinerary, Routes, States, nearest_gap
 from lstoc_core.exploration.solving import Solving
+from lstoc_core.exploration.survey import Survey
 from lstoc_core.exploration.world_map import WorldMap
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO, packed, unpacked
 from lstoc_core.policies.pursuit import Pursuit
-from lstoc_core.trajectories.matching import KeyPath, ending_states
-from lstoc_core.trajectories.recorder import EpisodeRecorder
+from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
-from lstoc_core.trajectories.vector_env import IdVectorEnv, vocabulary_of
+from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 FOLLOWED = 2 / 3
 """Without an FSM, the fraction of episodes that follow what discovery asks for; the others are tours."""
@@ -55,14 +53,6 @@ FEWEST = 200
 """Of a sample of so few beliefs, all make plans and judge them; half of them could agree where all do not."""
 LEAST_BITS = 1e-9
 """A plan that is expected to tell less tells nothing."""
-FIRST_JUDGED = 250
-"""Steps after which exact observations are first judged: whether they recur."""
-MOST_NOVEL = 0.5
-"""Most of the last steps that may lead to ids never seen before."""
-MOST_WRONG = 0.25
-"""Most of the last predictions of a map that may be wrong."""
-NO_ENDS = -1, np.zeros(0, np.int64)
-"""Of no episode (see `PlannerExplorer._ends`)."""
 MOST_SLIPS = 0.5
 """Highest rate of slips that plans expect."""
 
@@ -77,19 +67,14 @@ class PlannerExplorer:
         self._begun, self._policy_state = True, np.zeros(0, np.uint8)
         """What `load` leaves to `load_state_dict`: whether episodes go on, and the policy's file."""
         self._rng = np.random.default_rng(seed)
-        self.map, self.map_ids = WorldMap(env.num_envs, env.num_actions), MapIds(env)
-        vocabulary = vocabulary_of(env)
-        self.keys: Keys = OBSERVATIONS if vocabulary is None else EventKeys(vocabulary, self.map_ids)
-        """What key states are."""
+        self.survey = Survey(env)
+        self.keys = self.survey.keys
         self.beliefs: Beliefs | None = None
         if fsm is not None:
             words, guided, reading = Words.of(fsm.minimal_sequences()), config.guided, self.keys.reading
             self.beliefs = Beliefs(
                 words, self.settings, rng=self._rng, noise=guided.noise, prompt=guided.prompt, reading=reading
             )
-        self.recorder = EpisodeRecorder(env.num_envs)
-        self.walked = EpisodeRecorder(env.num_envs) if self.map_ids.exact else self.recorder
-        """The same episodes in ids of the map."""
         self._errands: list[Errand | None] = [None] * env.num_envs
         self._done = [0] * env.num_envs
         """Actions of its errand that each environment has taken."""
@@ -99,25 +84,20 @@ class PlannerExplorer:
         """Of the episodes under way."""
         self._on_plan = [False] * env.num_envs
         """Whether the plan that an episode was judged by is still under way."""
-        self._ends_after = NO_ENDS
-        """Number of episodes, and the states on which they end (see `_ends`)."""
-        self._routes: Routes | None = None
         self._solving = Solving(self.settings, config.pursuit.solved)
-        self._judged_at = FIRST_JUDGED
-        """Steps after which exact observations are judged again."""
-        self._begin()
-
-    def _begin(self) -> None:
-        """Begin an episode in every environment."""
-        ids, info = self.env.reset()
-        self.recorder.begin(ids)
-        seen = self.map_ids.of(ids, info.get("seen"))
-        self.walked.begin(seen)
-        self.map.begin(seen)
 
     @property
     def trajectories(self) -> TrajectoryStore:
-        return self.recorder.store
+        return self.survey.recorder.store
+
+    @property
+    def map(self) -> WorldMap:
+        return self.survey.map
+
+    @property
+    def routes(self) -> Routes:
+        """Shortest ways on the map as of now."""
+        return self.survey.routes
 
     @property
     def learner(self) -> PPO | None:
@@ -131,14 +111,10 @@ class PlannerExplorer:
         return int(lengths.max()) - 1 if len(lengths) else 1000
 
     @property
-    def reads_states(self) -> bool:
-        """Whether the map is one of sets of features."""
-        return self.keys.reading is not None and not self.map_ids.exact
-
-    @property
     def account(self) -> str:
         kind = "stochastic" if self.map.stochastic else "deterministic"
-        of = f" by {'sets of features' if self.reads_states else 'exact observations'}" if self.keys.reading else ""
+        made_of = "sets of features" if self.survey.reads_states else "exact observations"
+        of = f" by {made_of}" if self.keys.reading else ""
         return (
             f"planner: its map of {len(self.map.ids)} places{of}, read as {kind}, "
             f"was wrong in {self.map.error_rate:.1%} of the last {len(self.map.recent)} predictions"
@@ -152,8 +128,9 @@ class PlannerExplorer:
     def _collect(self, choose: Callable[[int], Errand]) -> dict[str, float]:
         """Act until an episode ends. choose: an errand for an environment that has none."""
         before, limit = len(self.trajectories), self.env_steps + SEGMENT
-        self._judge_observations()
-        self._refresh()
+        if self.survey.judged(self.env_steps):  # plans under way are in other ids
+            self._errands, self._on_plan = [None] * self.env.num_envs, [False] * self.env.num_envs
+        self.survey.refresh()
         while len(self.trajectories) == before and self.env_steps < limit:
             for env in range(self.env.num_envs):
                 if self._errands[env] is None:
@@ -163,34 +140,6 @@ class PlannerExplorer:
         labels = self.trajectories.labels[before:]
         return {"episodes": len(labels), "success_rate": float(labels.mean()) if len(labels) else float("nan")}
 
-    def _judge_observations(self) -> None:
-        """If exact observations do not recur, read the map as one of sets of features, if that one predicts."""
-        if not self.map_ids.exact or self.env_steps < self._judged_at:
-            return
-        self._judged_at = 2 * self.env_steps
-        if self.map.novelty <= MOST_NOVEL:
-            return
-        other = self.map.renamed(self.map_ids.states)
-        if other.novelty <= MOST_NOVEL and other.blind_rate <= MOST_WRONG:
-            self._read_states(other)
-
-    def _read_states(self, world_map: WorldMap) -> None:
-        """Go on with a map of sets of features."""
-        self.map, self.walked, self._routes, self._ends_after = world_map, self.recorder, None, NO_ENDS
-        self.map_ids.as_states()
-        self._errands, self._on_plan = [None] * self.env.num_envs, [False] * self.env.num_envs
-
-    def _refresh(self) -> None:
-        if self.map.refresh():
-            self._routes = None
-
-    @property
-    def routes(self) -> Routes:
-        """Shortest ways on the map as of now."""
-        if self._routes is None:
-            self._routes = self.keys.routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))
-        return self._routes
-
     # --- acting ---
 
     def _step(self) -> None:
@@ -198,15 +147,8 @@ class PlannerExplorer:
         envs = range(self.env.num_envs)
         errands = [errand for errand in self._errands if errand is not None]
         actions = np.array([errands[env].actions[self._done[env]] for env in envs])
-        ids, _, terminated, truncated, info = self.env.step(actions)
-        done, final_ids, success = terminated | truncated, info["final_obs"], info["success"]
+        final_ids, done, success = self.survey.step(actions)
         self.env_steps += len(actions)
-        self.recorder.step(final_ids, done, success, ids)
-        final_ids = self.map_ids.of(final_ids, info.get("final_seen"))
-        ids = self.map_ids.of(ids, info.get("seen"))
-        self.map.step(actions, final_ids, done, ids)
-        if self.walked is not self.recorder:
-            self.walked.step(final_ids, done, success, ids)
         for env, errand in enumerate(errands):
             self._done[env] += 1
             if done[env]:
@@ -230,12 +172,12 @@ class PlannerExplorer:
         left = errand.ahead(self._done[env])
         if not left:
             return None
-        self._refresh()
+        self.survey.refresh()
         rest = self.routes.walk(self.map.place(env), left, self._steps_left(env))
         return self._errand(self.routes, rest, judged=errand.judged) if len(rest.places) > 1 else None
 
     def _steps_left(self, env: int) -> int:
-        return max(1, self.horizon + 1 - int(self.recorder.running.lengths[env]))
+        return max(1, self.horizon + 1 - int(self.survey.recorder.running.lengths[env]))
 
     def _errand(self, routes: Routes, walk: Itinerary, *, judged: bool = False) -> Errand:
         actions = tuple(routes.action(*pair) for pair in zip(walk.places[:-1], walk.places[1:], strict=True))
@@ -246,9 +188,9 @@ class PlannerExplorer:
 
     def _next_errand(self, env: int, request: Request) -> Errand:
         """What to do next: close a gap of the map, else the plan that tells most, else a tour."""
-        self._refresh()
+        self.survey.refresh()
         place = self.map.place(env)
-        begins = self.recorder.running.lengths[env] == 1
+        begins = self.survey.recorder.running.lengths[env] == 1
         budget = self.settings.mapping * len(self.map.known_ids) * self.env.num_actions
         gap = self._gap(place) if self.env_steps < budget or not begins else None
         if gap is not None:
@@ -307,15 +249,9 @@ class PlannerExplorer:
         States on which episodes end are avoided: those on which one has succeeded, and dead ends.
         """
         links, promise = self.map.links, self.map.promise
-        shunned = np.flatnonzero(np.isin(self.map.ids, self._ends())).tolist()
+        shunned = np.flatnonzero(np.isin(self.map.ids, self.survey.ends())).tolist()
         known = np.where(self.map.anchored[:, None], promise, -1)
         return nearest_gap(links, place, known, shunned) or nearest_gap(links, place, promise, shunned)
-
-    def _ends(self) -> NDArray[np.int64]:
-        """Ids of the map on which episodes end."""
-        if self._ends_after[0] != len(self.trajectories):  # only an episode that ends can add one
-            self._ends_after = len(self.trajectories), ending_states(self.walked.store)
-        return self._ends_after[1]
 
     def _towards(self, place: int, actions: Sequence[int]) -> Errand:
         """An errand along actions; what the last one leads to is unknown."""
@@ -354,11 +290,11 @@ class PlannerExplorer:
 
     def search(self, env: int, place: int, beliefs: Beliefs) -> PlanSearch | None:
         """The search for a plan from a place in the episode under way; None if no belief is left."""
-        config, store = self.settings, self.trajectories
+        config, store, running = self.settings, self.trajectories, self.survey.walked.running
         outset = Outset(
             self.map.ids, self.map.links, place, self._steps_left(env),
             successes=[self.keys.of(store, int(index)) for index in store.positives[-20:]],
-            past=self.walked.running.ids[env, : self.walked.running.lengths[env] - 1].tolist(), keys=self.keys,
+            past=running.ids[env, : running.lengths[env] - 1].tolist(), keys=self.keys,
             slip=min(MOST_SLIPS, self.map.error_rate) if self.map.stochastic else 0.0,
         )  # fmt: skip
         chosen = self._rng.permutation(len(beliefs))[: 2 * config.judges]
@@ -377,8 +313,8 @@ class PlannerExplorer:
         for other, errand in enumerate(self._errands):
             if other == env or errand is None or not errand.judged:
                 continue
-            length = int(self.walked.running.lengths[other])
-            walk = [*self.walked.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
+            length = int(self.survey.walked.running.lengths[other])
+            walk = [*self.survey.walked.running.ids[other, :length].tolist(), *errand.ids[self._done[other] + 1 :]]
             times = words.success_times(self.keys.visits(walk, self.keys.size(walk, judges)), judges)
             joint = times if groups is None else groups * (len(walk) + 1) + times
             groups = np.unique(joint, return_inverse=True)[1]
@@ -386,7 +322,7 @@ class PlannerExplorer:
 
     def places(self) -> TrajectoryStore | None:
         """The finished episodes as places of the map instead of observations; None if it does not tell."""
-        self._refresh()
+        self.survey.refresh()
         told, store = self.map.walked(), self.trajectories
         if told is None or len(told) != len(store) or not np.array_equal(self.map.ids[told.ids], store.ids):
             return None
@@ -403,13 +339,13 @@ class PlannerExplorer:
             stats = self._collect(lambda env: self._shortcut(env, paths))
             self._solving.recent.add(stats)
             return stats
-        self._refresh()
+        self.survey.refresh()
         return self._solving.train(tuple(paths), self._imagined)
 
     def _shortcut(self, env: int, paths: Sequence[KeyPath]) -> Errand:
         """The shortest walk through what the episode has still to visit of one of the paths."""
-        self._refresh()
-        place, left, running = self.map.place(env), self._steps_left(env), self.walked.running
+        self.survey.refresh()
+        place, left, running = self.map.place(env), self._steps_left(env), self.survey.walked.running
         past = running.ids[env, : running.lengths[env]].tolist()
         rests = [path[self.keys.part(path, past) :] for path in paths]
         walks = [self.routes.walk(place, rest, left) for rest in rests]
@@ -419,7 +355,7 @@ class PlannerExplorer:
         return self._through(env, rests[int(np.argmin(lengths))])
 
     def _imagined(self, paths: tuple[KeyPath, ...]) -> Pursuit:
-        given, made_of = (self.map, paths, self.env, self.config), self.map_ids
+        given, made_of = (self.map, paths, self.env, self.config), self.survey.map_ids
         return imagined_pursuit(*given, keys=self.keys, map_ids=made_of, horizon=self.horizon, seed=self._seed)
 
     @property
@@ -436,13 +372,9 @@ class PlannerExplorer:
     def save(self, path: Path) -> None:
         arrays: dict[str, Any] = {
             "env": self.env.state_dict(),
-            "episodes": self.recorder.state_dict(),
-            "map": self.map.state_dict(),
+            "survey": self.survey.state_dict(),
             "beliefs": self.beliefs.state_dict() if self.beliefs is not None else None,
-            "map_ids": self.map_ids.state_dict(),
         }
-        if self.walked is not self.recorder:
-            arrays["walked"] = self.walked.state_dict()
         if (policy := self._solving.policy_file(path)) is not None:
             arrays["policy"] = policy
         temporary = path.with_name(path.name + ".tmp")
@@ -452,17 +384,12 @@ class PlannerExplorer:
     def load(self, path: Path) -> None:
         arrays = unpacked(torch.load(path, weights_only=True))
         self.env.load_state_dict(arrays["env"])
-        self.recorder.load_state_dict(arrays["episodes"])
-        self.map_ids.load_state_dict(arrays["map_ids"])
-        self.walked = EpisodeRecorder(self.env.num_envs) if self.map_ids.exact else self.recorder
-        if self.walked is not self.recorder:
-            self.walked.load_state_dict(arrays["walked"])
-        self.map.load_state_dict(arrays["map"])
+        self.survey.load_state_dict(arrays["survey"])
         if self.beliefs is not None:
             self.beliefs.load_state_dict(arrays["beliefs"])
         self._begun = bool(arrays["env"].get("begun"))
         if not self._begun:
-            self._begin()
+            self.survey.begin()
         self._policy_state = arrays.get("policy")
 
     def state_dict(self) -> dict[str, Any]:
@@ -474,16 +401,13 @@ class PlannerExplorer:
             "questions": [asdict(question) for question in self.questions],
             "asked": [asdict(question) for question in self._asked],
             "on_plan": self._on_plan,
-            "judged_at": self._judged_at,
             "solving": self._solving.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.env_steps, self._rng.bit_generator.state = state["env_steps"], state["rng"]
         self.questions = [Question(**question) for question in state["questions"]]
-        self._judged_at = state["judged_at"]
-        self._routes = None
-        self._refresh()
+        self.survey.refresh()
         if self._begun:
             self._done = list(state["done"])
             self._asked = [Question(**question) for question in state["asked"]]

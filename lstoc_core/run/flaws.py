@@ -2,12 +2,15 @@
 
 from lstoc_core.exploration.explorer import Explorer
 from lstoc_core.trajectories.cells import CellIdentity
+from lstoc_core.trajectories.clusters import ClusterIdentity
 from lstoc_core.trajectories.interned import InternedVectorEnv
 
 EARLY = 2_000
 """Environment steps before observations can be said not to repeat."""
 MOST_NEW = 0.5
 """Most of the steps that may lead to observations never seen before."""
+MOST_FRESH = 0.2
+"""Most new learned clusters per step."""
 ENOUGH = 30
 """Episodes, or successes, that a judgement of outcomes needs."""
 
@@ -29,8 +32,15 @@ def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
     if steps >= EARLY and distinct > MOST_NEW * steps and not boxed:
         found["novelty"] = (
             f"{what} hardly repeat: {distinct:,} different ones in {steps:,} steps, and a key state must recur; "
-            "say what recurs by events= (a function of an observation, tiles(), or 'boxes' for a few real numbers), or "
+            "say what recurs by events= (a function of an observation, tiles(), 'boxes' for a few real numbers, or "
+            "'learned' if noise alone keeps them from repeating), or "
             "when two observations are the same by InternedVectorEnv(..., identity=...)"
+        )
+    learned = env.identity if isinstance(env, InternedVectorEnv) else None
+    if isinstance(learned, ClusterIdentity) and (learned.full or (steps >= EARLY and distinct > MOST_FRESH * steps)):
+        found["novelty"] = (
+            f"learned clusters hardly recur: {distinct:,} different ones in {steps:,} steps, and a key state must; say "
+            "what recurs by events=, a function of an observation, or 'boxes' for a few real numbers"
         )
     if episodes >= ENOUGH and successes == episodes:
         found["only successes"] = (

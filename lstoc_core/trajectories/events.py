@@ -23,8 +23,9 @@ from lstoc_core.trajectories.store import TrajectoryStore, ranges
 NameEvents = Callable[[Any], Iterable[Hashable]]
 """From an observation, as the environment gives it, to the names of the features that hold in it."""
 BOXES = "boxes"
-Events = NameEvents | Literal["boxes"]
-"""What `events=` takes: such a function, or "boxes" for continuous observations (see `cells`)."""
+LEARNED = "learned"
+Events = NameEvents | Literal["boxes", "learned"]
+"""What `events=` takes: such a function, "boxes" (see `cells`), or "learned" (see `clusters`)."""
 NOTHING = 0
 """The event that stands for none: where an episode starts, and on its last step if nothing begins there."""
 CACHED_BYTES = 32_000_000

@@ -22,14 +22,17 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.cells import CellIdentity
+from lstoc_core.trajectories.clusters import SAMPLE, ClusterIdentity
 from lstoc_core.trajectories.door import InputError
-from lstoc_core.trajectories.events import BOXES, EventIdentity, Events, Sight, Vocabulary
+from lstoc_core.trajectories.events import BOXES, LEARNED, EventIdentity, Events, Sight, Vocabulary
 from lstoc_core.trajectories.flat import FlatObservations, ListedActions
 from lstoc_core.trajectories.identity import ExactIdentity, Identity, Restorable
 from lstoc_core.trajectories.same_step import SameStepVectorEnv
 from lstoc_core.trajectories.success import EpisodeEnd, Success, check_success, succeeded
 from lstoc_core.trajectories.vector_env import IdVectorEnv, Stateful
 
+FEWEST_STEPS = 100
+"""Fewest steps of each environment in a sample of observations."""
 AnyEnv = gymnasium.Env[Any, Any]
 EnvFactory = Callable[[], AnyEnv]
 SIGHT = 256
@@ -45,7 +48,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
     asynchronous: each environment in a process of its own, for slow ones; envs must then be factories.
     success: how the label of an episode is read at its end (see `Success`).
     events: key states are features of observations (see `events`), or boxes ("boxes", see `cells`). Ids are then sets
-    of features, or cells; what a policy sees is a row of `sight`.
+    of features, or cells; what a policy sees is a row of `sight`. "learned": ids are clusters of observations (see
+    `clusters`), learned from random actions before the first reset, `sampled` steps in all.
 
     Observations become arrays of one shape (see `FlatObservations`), actions numbers (see `ListedActions`).
     """
@@ -87,6 +91,8 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         """What a policy sees, where ids are sets of features; None: observations themselves."""
         self.successes = self.late_successes = 0
         """Episodes that succeeded, and those of them that were truncated instead of terminated."""
+        self.sampled = 0
+        """Steps of random actions from which clusters were learned."""
         self._seed = seed
         self._begun = False
         self._seen = False
@@ -106,9 +112,23 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.int64], dict[str, Any]]:
         seed = self._seed if seed is None and not self._begun else seed
+        if isinstance(self.identity, ClusterIdentity) and not self.identity.ready:
+            self.identity.learn(self._sample(seed))
         starts, _ = self._vector.reset(seed=None if seed is None else int(seed), options=options)
         self._begun = True
         return self._intern(starts), self._shown(starts, starts)
+
+    def _sample(self, seed: int | None) -> NDArray[Any]:
+        """What random actions lead to, about SAMPLE observations of FEWEST_STEPS steps at least."""
+        rng = np.random.default_rng(seed)
+        starts, _ = self._vector.reset(seed=None if seed is None else int(seed))
+        steps = max(FEWEST_STEPS, -(-SAMPLE // self.num_envs))
+        kept = [starts[:1].copy()]
+        for _ in range(steps):
+            seen = self._vector.step(rng.integers(self.num_actions, size=self.num_envs))[0]
+            kept.append(seen[rng.permutation(self.num_envs)[: -(-SAMPLE // steps)]].copy())
+        self.sampled = steps * self.num_envs
+        return np.concatenate(kept)
 
     def step(
         self, actions: ArrayLike
@@ -192,9 +212,11 @@ class InternedVectorEnv(VectorEnv[Any, Any, Any]):
 def _identity(events: Events | None, flat: FlatObservations) -> Identity:
     """What a state is, by what was given as `events`."""
     if isinstance(events, str):
-        if events != BOXES:
-            raise ValueError(f"events={events!r}: give a function of an observation, tiles(), or {BOXES!r}")
-        return CellIdentity(flat)
+        if events not in (BOXES, LEARNED):
+            raise ValueError(
+                f"events={events!r}: give a function of an observation, tiles(), {BOXES!r}, or {LEARNED!r}"
+            )
+        return CellIdentity(flat) if events == BOXES else ClusterIdentity()
     return ExactIdentity() if events is None else EventIdentity(events, flat)
 
 
