@@ -158,10 +158,10 @@ class WorldMap:
             ids += steps[..., 3][steps[..., 2] > 0].tolist()
         return np.array([self._place[self._enter(START, START, start)] for start in ids])
 
-    def walked(self) -> TrajectoryStore | None:
-        """All finished episodes as places, as of the last `refresh`, without labels.
+    def walked(self, episodes: TrajectoryStore) -> TrajectoryStore | None:
+        """The finished episodes as places, as of the last `refresh`, without labels.
 
-        None in a stochastic world, or if there were too many steps.
+        None in a stochastic world, if there were too many steps, or if others were recorded than these.
         """
         if self.stochastic or len(self._log) > MOST_WALKED:
             return None
@@ -174,7 +174,7 @@ class WorldMap:
                     if ended:
                         store.append([[self._place[node] for node in walk]], None, [False])
                         walk[:] = [self._enter(START, START, start)]
-        return store
+        return store if np.array_equal(self.ids[store.ids], episodes.ids) else None
 
     @property
     def anchored(self) -> Bools:
