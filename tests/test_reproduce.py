@@ -166,7 +166,7 @@ def test_the_gallery_tells_the_claims_of_the_committed_runs(tmp_path):
     assert claim.text in card
     assert f">{claim.verdict}</span> {claim.number}" in card
     assert "run generalization -P paper --save" in card
-    assert "0 to 2 (committed runs" in card
+    assert "0 to 3 (committed runs" in card
 
 
 def test_every_figure_of_a_claim_is_in_the_map():

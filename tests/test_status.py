@@ -54,7 +54,7 @@ def test_the_command_names_what_is_not_there(commit, capsys):
     code, out, _ = run(capsys, "status", "-P", "quick")
     assert code == 0
     assert "letter-1, seeds 1: layouts" in out
-    assert "office-3, seeds 0 to 2: lstoc, ppo" in out
+    assert "office-2-walls, seeds 0 to 2: lstoc, ppo" in out
     assert "stale:" not in out
 
 

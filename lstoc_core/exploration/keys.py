@@ -7,7 +7,7 @@ walk visits, which ways lead to a key, and where on the map a key is visited.
 import itertools
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,8 @@ from lstoc_core.exploration.routes import Routes
 from lstoc_core.exploration.world_map import Links
 from lstoc_core.trajectories.events import EventReading, Vocabulary
 from lstoc_core.trajectories.matching import KeyPath, visited_part
-from lstoc_core.trajectories.store import Bools, TrajectoryStore, ranges
+from lstoc_core.trajectories.store import Bools, Integers, TrajectoryStore, ranges
 
-Integers = NDArray[np.integer[Any]]
 LAST_SUCCESSES = 50
 """Of so many, what they have in common is looked for."""
 

@@ -59,7 +59,7 @@ def true_paths(task: Task) -> tuple[KeyPath, ...]:
     return tuple(tuple(world.observation_of_symbol(symbol) for symbol in sequence) for sequence in task.sequences)
 
 
-class Training:
+class UnderTraining:
     """A learner that is trained, and what its updates have reported; a `Resumable`."""
 
     def __init__(self, learner: PPO | Pursuit) -> None:
@@ -110,7 +110,7 @@ def train(
 
     make: gives the untrained learner. place: of a checkpoint to go on from (see `resuming`).
     """
-    with resumed(lambda: Training(make()), place) as (training, save):
+    with resumed(lambda: UnderTraining(make()), place) as (training, save):
         while training.env_steps < steps and not training.solved:
             training.update()
             save()

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.door import InputError, booleans
 
-Integers = NDArray[np.integer]
+Integers = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 BLOCK = 1 << 15
 """Ids processed at a time: few enough for the processor's cache."""
