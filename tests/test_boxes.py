@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import lstoc_core as lstoc
+from lstoc_core.discovery.boxes import BoxSearch
 from lstoc_core.discovery.regions import Regions
 from lstoc_core.policies.gru import RecurrentPolicy
 from lstoc_core.trajectories import TrajectoryStore
@@ -59,6 +60,45 @@ def test_boxes_cover_the_hidden_discs_in_order(seed):
     told = [[found(row) for row in episode[1:]] for episode in fresh]
     reached = [["box 1"] in walk and ["box 2"] in walk[walk.index(["box 1"]) :] for walk in told]
     assert np.mean(np.array(reached) == np.array(truth)) > 0.9, "episodes never seen before are predicted"
+
+
+def hills(count, *, seed):
+    """MountainCar, pushed the way it goes with more or less zeal: the flag after the left hill, in steps of four."""
+    env, rng = gymnasium.make("MountainCar-v0", max_episode_steps=400), np.random.default_rng(seed)
+    episodes, labels = [], []
+    for episode in range(count):
+        rows, zeal, over = [env.reset(seed=1000 * seed + episode)[0]], rng.uniform(0.3, 1), False
+        while not over:
+            action = 2 * int(rows[-1][1] > 0) if rng.random() < zeal else rng.integers(3)
+            for _ in range(4):
+                if not over:
+                    row, _, flag, late, _ = env.step(action)
+                    over = flag or late
+            rows.append(row)
+        episodes.append(np.array(rows))
+        labels.append(bool(flag and episodes[-1][1:, 0].min() < -1.1))
+    return episodes, labels
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hill_is_not_taken_for_the_speed_that_leads_there(seed):
+    left, flag = lstoc.boxes(*hills(300, seed=seed), count=2).bounds
+    assert -1.15 < left[1][0] < -1.0
+    assert flag[0][0] > 0.4
+
+
+def test_a_box_that_adds_nothing_is_dropped():
+    episodes, labels = point_world(400, seed=0)
+    grid = np.linspace(0, 1, 21)
+    middles = np.stack(np.meshgrid(*[(grid[1:] + grid[:-1]) / 2] * 2, indexing="ij"), -1).reshape(-1, 2)
+    cells = [(np.searchsorted(grid[1:-1], walk[1:], side="right") @ [20, 1]).astype(np.int64) for walk in episodes]
+    search = BoxSearch(cells, np.array(labels), middles, np.stack([grid] * 2))
+    found = search.found(4, gain=0.02).bounds
+    everything = (np.full(2, -np.inf), np.full(2, np.inf))
+    kept = search.needed((everything, *found), 0.02)
+    assert len(found) == len(kept) == 2
+    assert [overlap(bounds, name) >= 0.5 for bounds, name in zip(kept, "ab", strict=True)] == [True, True]
+    assert len(search.needed((everything, *found), 0.0)) == 3, "as many as an FSM asks for"
 
 
 def test_one_box_of_many_dimensions():

@@ -5,8 +5,9 @@
 
 No continuous observation repeats, so a subgoal is a region. The last box is where successes end. Failures that visit
 the boxes so far in order are the refuters. The next box, before one of the others, is the one that separates successes
-best from refuters: a coarse box first, whose sides are then moved as long as this helps. Then all sides are moved once
-more, so that the boxes predict the outcome of as many episodes as possible; of several next boxes, the best is kept.
+best from refuters: a coarse box or a half of space first, whose sides are then moved as long as this helps. Then all
+sides are moved once more, so that the boxes predict the outcome of as many episodes as possible; of several next boxes,
+the best is kept. A box that adds too little is dropped at the end.
 
 A region that is no box is met at its edge, so some outcomes stay wrong, and nothing is proved: `Boxes.error` is their
 fraction. The task must be a sequence.
@@ -23,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lstoc_core.trajectories.cells import Bounds, Points, inside
 
-LEVELS = 20
+LEVELS = 80
 """Places for each side of a box: quantiles of what was seen."""
 COARSE = 5
 """Parts of each dimension in the coarse boxes that the search starts from."""
@@ -107,7 +108,19 @@ class BoxSearch:
             if self._predicted(fitted[chosen]) < self._predicted(best) + gain:
                 break
             path, best = longer[chosen], fitted[chosen]
+        best = self.needed(best, gain)
         return Boxes(best, 1 - self._predicted(best))
+
+    def needed(self, path: Sequence[Bounds], gain: float) -> tuple[Bounds, ...]:
+        """The boxes without those that add less than `gain` to the fraction of outcomes predicted; one stays."""
+        kept = tuple(path)
+        while len(kept) > 1:
+            without = max((kept[:index] + kept[index + 1 :] for index in range(len(kept))), key=self._predicted)
+            if self._predicted(kept) < self._predicted(without) + gain:
+                kept = without
+            else:
+                break
+        return kept
 
     def _fitted(self, boxes: Sequence[Bounds]) -> tuple[Bounds, ...]:
         """The boxes with their sides moved so that they predict as many outcomes as possible: twice, the last first."""
@@ -159,7 +172,7 @@ class BoxSearch:
                 hit: NDArray[np.bool_] = np.asarray((self._hits(box) & within).any(1))
                 return self._share(hit, supporters) - self._share(hit, refuters)
 
-            for coarse in (self._cells, *self._slabs):
+            for coarse in (self._cells, *self._slabs, *self._halves):
                 box = self._moved(max(coarse, key=separation), separation)
                 found.append((separation(box), [*path[:slot], box, *path[slot:]]))
         found.sort(key=lambda each: -each[0])
@@ -206,6 +219,19 @@ class BoxSearch:
                 low, high = np.full(len(self.sides), -np.inf), np.full(len(self.sides), np.inf)
                 low[dimension], high[dimension] = part[index], part[index + 1]
                 found[-1].append((low, high))
+        return found
+
+    @cached_property
+    def _halves(self) -> list[list[Bounds]]:
+        """All that lies on one side of a place, for each dimension: what a coarse box hides where most episodes go."""
+        unbounded = np.full(len(self.sides), np.inf)
+        found: list[list[Bounds]] = []
+        for dimension, side in enumerate(self.sides):
+            found.append([])
+            for place in side[1:-1]:
+                low, high = -unbounded, unbounded.copy()
+                low[dimension] = high[dimension] = place
+                found[-1] += [(low, unbounded), (-unbounded, high)]
         return found
 
     def _moved(self, box: Bounds, worth: Callable[[Bounds], float]) -> Bounds:
