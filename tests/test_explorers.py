@@ -10,9 +10,11 @@ from test_loop import SMALL, run, tiny
 import lstoc_core as lstoc
 from lstoc_core.discovery.method import Request
 from lstoc_core.discovery.published.forward import Forward, ForwardConfig
+from lstoc_core.exploration import auto
 from lstoc_core.exploration.policy import LEAST_BONUS, PolicyExplorer
 from lstoc_core.policies.rewards import RewardConfig
 from lstoc_core.trajectories.recorder import EpisodeRecorder
+from lstoc_core.worlds import make_env
 
 
 class RandomExplorer:
@@ -157,3 +159,20 @@ def test_a_fixed_policy_is_frozen_once_there_is_something_to_follow():
     assert all((one == two).all() for one, two in zip(before, weights(), strict=True))
     scout.explore(Request(), 0)
     assert not all((one == two).all() for one, two in zip(before, weights(), strict=True))
+
+
+@pytest.mark.parametrize("env", ["FrozenLake-v1", lambda: make_env(task="letter-1")], ids=["id", "factory"])
+def test_the_policy_goes_on_with_the_episodes_of_the_planner(env, monkeypatch):
+    monkeypatch.setattr(auto, "TRIAL", 500)
+    monkeypatch.setattr(auto, "MOST_WRONG", -1.0)
+    planned = []
+
+    def note(state: lstoc.RunState) -> None:
+        if state.explorer.policy is None:
+            planned[:] = state.explorer.trajectories.ids.tolist()
+
+    found = lstoc.discover(env, fsm="a;b", success="auto" if callable(env) else "reward", max_steps=6_000,
+                           callbacks=[note], progress=False, config=SMALL)  # fmt: skip
+    assert found.exploration.startswith("policy: ")
+    assert planned
+    assert found.trajectories.ids[: len(planned)].tolist() == planned

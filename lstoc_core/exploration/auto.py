@@ -14,6 +14,7 @@ from lstoc_core.exploration.policy import PolicyExplorer
 from lstoc_core.exploration.survey import MOST_NOVEL, MOST_WRONG
 from lstoc_core.logic.fsm import FSM
 from lstoc_core.policies.ppo import PPO
+from lstoc_core.trajectories.interned import InternedVectorEnv
 from lstoc_core.trajectories.matching import KeyPath
 from lstoc_core.trajectories.store import TrajectoryStore
 from lstoc_core.trajectories.vector_env import IdVectorEnv
@@ -99,10 +100,9 @@ class AutoExplorer:
 
     def _turn_to_policy(self, reason: str) -> None:
         """Go on with the policy; episodes so far are kept if ids mean the same in its environment."""
-        known, store = self.planner.env.observations, self.planner.trajectories
-        env = self._widened(self._config.num_envs)
+        store, env = self.planner.trajectories, self._widened(self._config.num_envs)
         self.policy, self._reason = PolicyExplorer(env, self._config, seed=self._seed), reason
-        if np.array_equal(env.observations[: len(known)], known):
+        if _same_ids(self.planner.env, env):
             self.policy.trajectories.append_flat(store.ids, store.lengths, store.labels)
 
     def places(self) -> TrajectoryStore | None:
@@ -135,3 +135,10 @@ class AutoExplorer:
             self._planned = state["planned"]
         self.chosen.load(self._saved)
         self.chosen.load_state_dict(state["chosen"])
+
+
+def _same_ids(known: IdVectorEnv, env: IdVectorEnv) -> bool:
+    """Whether ids mean the same in both: one identity interns their observations, or their tables are equal."""
+    if isinstance(known, InternedVectorEnv):  # its table has no rows before the first reset
+        return isinstance(env, InternedVectorEnv) and env.identity is known.identity
+    return np.array_equal(env.observations[: len(known.observations)], known.observations)
