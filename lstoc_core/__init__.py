@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lstoc_core.config import LSTOCConfig as LSTOCConfig
     from lstoc_core.discovery.boxes import Boxes as Boxes
     from lstoc_core.discovery.boxes import boxes as boxes
+    from lstoc_core.discovery.hypotheses import GuidedConfig as GuidedConfig
     from lstoc_core.discovery.landmarks import Landmark as Landmark
     from lstoc_core.discovery.tree import SubgoalTree as SubgoalTree
     from lstoc_core.labeling import Labeling as Labeling
@@ -60,6 +61,7 @@ else:
     _HOME = {
         "config": ("LSTOCConfig",),
         "discovery.boxes": ("Boxes", "boxes"),
+        "discovery.hypotheses": ("GuidedConfig",),
         "discovery.landmarks": ("Landmark",),
         "discovery.tree": ("SubgoalTree",),
         "labeling": ("Labeling", "LabelingError", "label", "predict"),

@@ -310,11 +310,13 @@ def _result(
     interrupted: bool,
 ) -> Discovery:
     counts, learner = journal.stopped or Counts.of(explorer), explorer.learner
+    answer = answer_of(method, fsm, explorer.env.observations, explorer.trajectories)
+    missing = Missing() if method.finished else _shortfall(explorer, method, config.first_positives, max_steps)
     return Discovery(
-        **answer_of(method, fsm, explorer.env.observations, explorer.trajectories),
+        **answer | ({} if method.finished else {"verdict": f"open: {missing}"}),
         method=name,
         seed=seed,
-        missing=Missing() if method.finished else _shortfall(explorer, method, config.first_positives, max_steps),
+        missing=missing,
         tested=journal.tested,
         withdrawn=journal.withdrawn,
         warnings=tuple(journal.warnings.values()),

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
+from lstoc_core.config import LSTOCConfig
 from lstoc_core.discovery.contradictions import contradictions
 from lstoc_core.discovery.hypotheses import GuidedConfig
 from lstoc_core.discovery.method import Missing, Need
@@ -49,7 +50,7 @@ def learn(
     success: Success = "auto",
     events: NameEvents | Literal["learned"] | None = None,
     observations: NDArray[Any] | None = None,
-    config: GuidedConfig | None = None,
+    config: GuidedConfig | LSTOCConfig | None = None,
     seed: int = 0,
 ) -> Discovery:
     """Discover hidden subgoals, their order and, given an FSM, their names, in recorded episodes.
@@ -60,7 +61,8 @@ def learn(
     events: key states are features: a function from an observation to the names of what holds in it; or "learned":
     clusters of noisy observations (see `discover`).
     observations: of a TrajectoryStore, the table of its ids, for `key_states`. None: the ids themselves.
-    config: of the guided method. Set `prompt=False` if episodes may go on after a success.
+    config: of the guided method, `lstoc.GuidedConfig(prompt=False)` if episodes may go on after a success; of an
+    LSTOCConfig, as `discover` takes it, the part `guided` counts.
 
     With an FSM, it has finished if exactly one answer is consistent with every episode; or if all that are differ only
     in forced landmarks, also in a random half of the episodes, which `seed` draws. Without one, if its sequences are
@@ -69,6 +71,10 @@ def learn(
     fsm = parse(fsm).fsm() if isinstance(fsm, str) else fsm
     if fsm is not None and not isinstance(fsm, FSM):
         raise TypeError(f"fsm is {fsm!r}: give a formula, 'a;b', or an FSM, as from parse('a;b').fsm()")
+    if isinstance(config, LSTOCConfig):
+        config = config.guided
+    elif not isinstance(config, GuidedConfig | None):
+        raise TypeError(f"config is {config!r}: give a GuidedConfig, or an LSTOCConfig that holds one")
     check_success(success)
     if not (events is None or events == LEARNED or callable(events)):
         raise ValueError(f"events={events!r} of recorded episodes: give a function or 'learned'; boxes() finds boxes")

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lstoc_core.logic import parse
 from lstoc_core.result import Discovery
 from lstoc_core.run.answer import KeyState
+from lstoc_core.trajectories.flat import FlatObservations
 from lstoc_core.worlds import compile_world
 from lstoc_core.worlds.tasks import TASKS, Task
 
@@ -35,7 +36,7 @@ class Score:
         return "".join(f"<div>{'✓' if right else '✗'} {told}</div>" for told, right in parts.items())
 
 
-Place = ArrayLike | Callable[[NDArray[Any]], bool]
+Place = ArrayLike | Mapping[str, Any] | Callable[[Any], bool]
 """Where a subgoal is: its observation, or a function that says whether an observation is there."""
 
 
@@ -46,8 +47,9 @@ def score(
 ) -> Score:
     """Compare a discovery with the truth.
 
-    truth: a Task or its name. Or, for an environment of one's own, the name of each subgoal with its observation, as in
-    `KeyState.observation`, or with a function from such an observation to True or False.
+    truth: a Task or its name. Or, for an environment of one's own, the name of each subgoal with its observation, as
+    the environment gives it or as in `KeyState.observation`; or with a function from what the environment gives to True
+    or False. (A discovery that was loaded from a file knows arrays only: its functions get `KeyState.observation`.)
     sequences: with such names, a formula, or the satisfying sequences; a Task knows its own.
 
     score(d, {"key": has_key, "door": at_door}, "key;door")
@@ -61,23 +63,33 @@ def score(
             raise ValueError("there are no sequences to compare with: give at least one, of at least one name")
         if unplaced := sorted({name for word in wanted for name in word} - set(truth)):
             raise ValueError(f"the sequences name {unplaced}, the truth does not: say where they are")
-        found = {state.index: _name(state, truth) for state in discovery.key_states}
+        flat = getattr(getattr(discovery.explorer, "env", None), "flat", None)
+        found = {state.index: _name(state, truth, flat) for state in discovery.key_states}
         return _compared(discovery, found, wanted)
     if sequences is not None:
         raise ValueError("a Task knows its own sequences: leave them out")
     return _against_task(discovery, TASKS[truth] if isinstance(truth, str) else truth)
 
 
-def _name(state: KeyState, truth: Mapping[str, Place]) -> str | None:
-    """The name of the subgoal that a key state is; None if it is none."""
-    names = [
-        name
-        for name, place in truth.items()
-        if (place(state.observation) if callable(place) else np.array_equal(place, state.observation))
-    ]
+def _name(state: KeyState, truth: Mapping[str, Any], flat: FlatObservations | None) -> str | None:
+    """The name of the subgoal that a key state is; None if it is none. flat: how its observation became an array."""
+    seen = state.observation if flat is None else flat.unflat(state.observation)
+    names = [name for name, place in truth.items() if (place(seen) if callable(place) else _same(place, state, flat))]
     if len(names) > 1:
         raise ValueError(f"key state {state.index} is {' and '.join(names)} at once: make the truth tell them apart")
     return names[0] if names else None
+
+
+def _same(place: Any, state: KeyState, flat: FlatObservations | None) -> bool:
+    """Whether a place, as the environment gives it or as an array, is that of a key state."""
+    if flat is not None and (isinstance(place, Mapping | tuple) or np.shape(place) != state.observation.shape):
+        place = flat.row(place)
+    if np.shape(place) != state.observation.shape:
+        raise ValueError(
+            f"the truth has an observation of shape {np.shape(place)}, key states have {state.observation.shape}: give "
+            "it as in KeyState.observation"
+        )
+    return np.array_equal(place, state.observation)
 
 
 def _against_task(discovery: Discovery, task: Task) -> Score:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from test_loop import SMALL, Corridor, assert_same, run, tiny
 
 import lstoc_core.run.checkpoint
 from lstoc_core import loop
+from lstoc_core.run.environments import identity_of
 from lstoc_core.run.lock import acquire
 
 
@@ -179,6 +181,16 @@ def test_another_environment_of_the_same_spaces_is_refused(tmp_path):
     run(Corridor, max_steps=300, checkpoint=tmp_path)
     with pytest.raises(ValueError, match=r"another run: env='test_loop.Corridor' instead of 'test_checkpoint.Wide'"):
         run(Wide, max_steps=300, checkpoint=tmp_path)
+
+
+def test_factories_differ_by_their_arguments():
+    def factory(discrete):
+        return lambda: Corridor(discrete)
+
+    assert identity_of(factory(True)) != identity_of(factory(False))
+    assert identity_of(factory(True)) == identity_of(factory(True))
+    assert identity_of(partial(Corridor, discrete=True)) != identity_of(partial(Corridor, discrete=False))
+    assert identity_of(Corridor) == f"{Corridor.__module__}.Corridor"
 
 
 def test_an_environment_is_known_by_its_fingerprint(tmp_path):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from test_loop import SMALL, run, tiny
@@ -176,3 +177,60 @@ def test_the_policy_goes_on_with_the_episodes_of_the_planner(env, monkeypatch):
     assert found.exploration.startswith("policy: ")
     assert planned
     assert found.trajectories.ids[: len(planned)].tolist() == planned
+
+
+class KeyDoor(gymnasium.Env):
+    """A room and a closet beside it, four cells by four; the key opens the door, what is behind it is the goal.
+
+    seen: whether the observation says that the key is held.
+    """
+
+    key, door, goal = (0, 3), (3, 1), (4, 1)
+    action_space = gymnasium.spaces.Discrete(4)
+
+    def __init__(self, *, seen, ends=True):
+        self.seen, self.ends = seen, ends
+        self.observation_space = gymnasium.spaces.MultiDiscrete([5, 4, 2])
+
+    def reset(self, *, seed=None, options=None):
+        self.place, self.held, self.time, self.done = (0, 0), False, 0, False
+        return self._seen(), {}
+
+    def step(self, action):
+        self.time += 1
+        x, y = np.add(self.place, [(1, 0), (-1, 0), (0, 1), (0, -1)][action]).tolist()
+        free = 0 <= x < 3 and 0 <= y < 4
+        if free or (self.held and (x, y) in (self.door, self.goal)):
+            self.place = x, y
+        self.held |= self.place == self.key
+        self.done |= self.place == self.goal
+        ends = self.done and self.ends
+        return self._seen(), 0.0, ends, self.time >= 50 and not ends, {"success": self.done}
+
+    def _seen(self):
+        return np.array([*self.place, self.held and self.seen])
+
+
+def test_a_map_that_leads_to_no_success_again_is_given_up():
+    """The key changes what the door does, not what is seen: to the map, the door is a wall."""
+    found = lstoc.discover(lambda: KeyDoor(seen=False), max_steps=16_000, progress=False, config=SMALL)
+    assert found.exploration.startswith("policy: ")
+    assert "succeeded" in found.exploration
+
+
+def test_the_planner_returns_to_successes_where_no_event_begins():
+    """The corner is an event, the goal is none: tours of events alone would not end there again."""
+    env = lambda: KeyDoor(seen=True)  # noqa: E731
+    events = lambda seen: ["corner"] * (tuple(seen[:2]) == (2, 3))  # noqa: E731
+    found = lstoc.discover(env, events=events, explorer="planner", max_steps=10_000, progress=False)
+    assert found.num_positives > found.num_trajectories / 50 > 3
+    assert found.trajectories.labels[-50:].any()
+
+
+def test_without_prompt_ends_failures_are_sought_as_well():
+    config = lstoc.LSTOCConfig(guided=lstoc.GuidedConfig(prompt=False))
+    found = lstoc.discover(lambda: KeyDoor(seen=True, ends=False), fsm="key;goal", config=config, max_steps=20_000,
+                           progress=False)  # fmt: skip
+    assert found.finished
+    goal = next(key for key, name in found.labeling.mapping.items() if name == "goal")
+    assert found.explorer.env.flat.unflat(found.key_states[goal].observation)[:2].tolist() == list(KeyDoor.goal)

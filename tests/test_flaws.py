@@ -53,7 +53,7 @@ def run(make, **options):
     [
         ({"noisy": True}, r"observations hardly repeat: .* say what recurs by events="),
         ({"easy": True}, r"all \d+ episodes succeeded: without failures there is nothing to contrast"),
-        ({"runs_on": True}, r"\d+ of \d+ successes ended by truncation: .* set GuidedConfig\(prompt=False\)"),
+        ({"runs_on": True}, r"\d+ of \d+ successes ended by truncation: .*guided=lstoc.GuidedConfig\(prompt=False\)\)"),
     ],
 )
 def test_a_flaw_is_named_within_a_few_thousand_steps(flaw, told, tmp_path):
@@ -63,6 +63,15 @@ def test_a_flaw_is_named_within_a_few_thousand_steps(flaw, told, tmp_path):
     assert found.warnings == (str(caught[0].message),)
     found.save(tmp_path / "flawed")
     assert lstoc.load(tmp_path / "flawed").warnings == found.warnings
+
+
+def test_an_episode_without_an_end_is_named():
+    class Endless(Corridor):
+        def step(self, action):
+            return *super().step(action)[:2], False, False, {"success": False}
+
+    with pytest.warns(UserWarning, match=r"gone on for 10,000 steps: .*TimeLimit"):
+        run(Endless, explorer="planner", max_steps=12_000)
 
 
 @pytest.mark.parametrize(

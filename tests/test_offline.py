@@ -210,6 +210,14 @@ def test_episodes_that_go_on_after_a_success():
     assert lstoc.score(found, TASK) == EXACT
 
 
+def test_a_config_of_discover_will_do():
+    config = lstoc.GuidedConfig(min_support=3)
+    both = [lstoc.learn(EPISODES, WALKS.labels, config=each) for each in (config, lstoc.LSTOCConfig(guided=config))]
+    assert both[0].sequences == both[1].sequences
+    with pytest.raises(TypeError, match="give a GuidedConfig"):
+        lstoc.learn(EPISODES, WALKS.labels, config="guided")
+
+
 def test_two_thousand_trajectories_take_less_than_a_second():
     env = lstoc.make_vec("letter-2", num_envs=64, seed=0)
     walks = random_walks(env, 2_000, seed=0)

@@ -350,6 +350,19 @@ def test_the_plan_found_tells_what_enumeration_says_and_more_than_a_tour():
     assert best.bits > search.judged([search._itinerary(search._tour())])[0].bits
 
 
+def test_where_episodes_go_on_after_a_success_only_whether_it_came_counts():
+    rng = np.random.default_rng(11)
+    words, grid = Words.of(lstoc.parse("a;b").minimal_sequences()), Grid(rng, share=0.0)
+    every = np.array(list(permutations(grid.ids[1:].tolist(), 2)), np.int32)
+    outset = Outset(grid.ids.astype(np.int32), grid.next.astype(np.int32), 0, 60)
+    panel = Judges(every, np.full(len(every), 1 / len(every)))
+    search = PlanSearch(outset, words, PlannerConfig(), every, panel, rng=rng, prompt=False)
+    best = search.best()
+    share = best.success
+    assert best.bits == pytest.approx(-(share * np.log2(share) + (1 - share) * np.log2(1 - share)))
+    assert 0.9 < best.bits <= 1
+
+
 @pytest.mark.parametrize("slip", [0.0, 0.15])
 def test_a_plan_within_an_episode_counts_what_the_episode_has_visited(slip):
     """Judged by walks through the whole episode; where steps slip, by the mean over many such walks."""

@@ -262,6 +262,22 @@ def test_a_truth_that_makes_no_sense_is_named(found, truth, sequences, message):
 # --- pictures ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_truth_is_given_as_the_environment_sees_it():
+    found = lstoc.discover("FrozenLake-v1", success="reward", fsm="goal", max_steps=20_000, progress=False)
+    one_hot = np.eye(16, dtype=np.uint8)[15]
+    for place in (15, one_hot, lambda seen: seen == 15):
+        assert lstoc.score(found, {"goal": place}, "goal") == Score(exact=True, found=1.0, labels_correct=True)
+    assert not lstoc.score(found, {"goal": 14}, "goal").exact
+
+
+def test_a_verdict_says_what_the_fsm_leaves_open_and_what_is_missing():
+    found = run(tiny("(a|c);b"))
+    assert found.finished
+    assert found.verdict.endswith("up to exchanging names that the FSM cannot tell apart: a and c")
+    found = run(tiny("(a|c);b"), max_steps=1)
+    assert found.verdict == f"open: {found.missing}"
+
+
 def test_any_observation_has_a_picture():
     pixels = np.random.default_rng(0).integers(0, 256, (8, 9, 3), np.uint8)
     np.testing.assert_array_equal(picture(pixels), pixels)

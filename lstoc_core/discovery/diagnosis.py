@@ -271,9 +271,8 @@ def _two_alike(state: int, explains: int, one: Iterable[int], two: Iterable[int]
 
 def _wrong_labels(store: TrajectoryStore, wrong: Indices) -> Iterator[Suspect]:
     """Are some labels wrong? Then few episodes contradict the nearest answer."""
-    share = len(wrong) / len(store)
-    if 0 < share <= SHARE:
-        successes = int(store.labels[wrong].sum())
+    share, successes = len(wrong) / len(store), int(store.labels[wrong].sum())
+    if 0 < share <= SHARE and successes < store.labels.sum():  # else it would be all of them
         kinds = f"{successes} successes and {len(wrong) - successes} failures"
         rate = np.ceil(100 * share) / 100
         yield Suspect(

@@ -215,8 +215,10 @@ class Guided:
             return self.findings.missing
         for answer in found:
             if not answer.complete(self.structure):
-                told = "{} can explain every success; the FSM has more sequences"
-                return Missing.one(told.replace("{}", _places(answer), 1), *answer.paths)
+                told = f"{_places(answer)} can explain every success; the FSM has more sequences"
+                if not answer.paths:
+                    told = "as many labels as GuidedConfig.noise allows leave no success to explain: lower it"
+                return Missing.one(told, *answer.paths)
         one, two = found[:2]
         return Missing.one(
             f"{_places(one)} and {_places(two)} are both consistent with every episode", *one.paths, *two.paths

@@ -112,8 +112,8 @@ def draw_trajectories(
     ax.grid(axis="x", color="#e4e7eb", linewidth=0.6)
     key = [
         ax.scatter([], [], s=18, color=MUTED, label="a run at its own stop"),
-        ax.scatter([], [], s=18, facecolors="none", edgecolors=MUTED, label="a run whose budget ended before"),
-        ax.scatter([], [], s=22, color=MUTED, marker="D", label="the paper's mean ± (other FSM drawings)"),
+        ax.scatter([], [], s=18, facecolors="none", edgecolors=MUTED, label="budget exhausted before"),
+        ax.scatter([], [], s=22, color=MUTED, marker="D", label="the paper: mean ± deviation (other tasks)"),
     ]
     fig.legend(handles=key[: 2 + paper], loc="outside upper center", ncols=3, fontsize=7)
     return fig

@@ -21,6 +21,8 @@ from lstoc_core.trajectories.vector_env import IdVectorEnv
 
 TRIAL = 2_000
 """Steps before the map is judged for the first time."""
+PATIENT = 100
+"""Episodes in which there must be a success, before the first one twice as many; and enough for a discovery."""
 SETTLED, STILL_NOVEL = 5_000, 0.2
 """With events: after so many steps, at most this share of the last ones may still lead to new observations."""
 
@@ -75,16 +77,22 @@ class AutoExplorer:
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:
         stats = self.chosen.explore(request, silence)
-        if self.policy is None and (reason := self._objection()):
+        if self.policy is None and (reason := self._objection(testing=request.testing)):
             self._planned = self.planner.env_steps
             self._turn_to_policy(reason)
         return stats
 
-    def _objection(self) -> str:
-        """Why the map is of no use; empty if it is."""
+    def _objection(self, *, testing: bool) -> str:
+        """Why the map is of no use; empty if it is. testing: episodes test an answer, and most should fail."""
         world_map, steps = self.planner.map, self.planner.env_steps
         if steps < TRIAL:
             return ""
+        labels = self.planner.trajectories.labels
+        patience = PATIENT if labels.any() else 2 * PATIENT
+        if len(labels) >= patience and not (testing or labels[-patience:].any()):
+            return f"none of the last {patience} episodes succeeded, and its map leads to no success"
+        if len(labels) >= PATIENT and 0 < labels.sum() < self._config.first_positives:
+            return f"only {labels.sum()} of the first {len(labels)} episodes succeeded"
         if world_map.novelty > MOST_NOVEL:
             return (
                 f"observations do not repeat; {world_map.novelty:.0%} of the last {len(world_map.novel)} "

@@ -45,6 +45,8 @@ NEARLY = 1 / 2
 """Where key states are events, the fraction of episodes without a question that omit one."""
 CLOSED = 1 / 2
 """Fraction of the walks that should fail which close a gap of the map instead, where there is one."""
+LULL = 20
+"""After so many episodes in a row with the same label, every other one seeks the other."""
 MOST_QUESTIONS = 10_000
 """Questions that are kept."""
 SEGMENT = 1000
@@ -191,6 +193,8 @@ class PlannerExplorer:
         self.survey.refresh()
         place = self.map.place(env)
         begins = self.survey.recorder.running.lengths[env] == 1
+        if begins and self._lull(True) and (walk := self._again(env)):
+            return walk
         budget = self.settings.mapping * len(self.map.known_ids) * self.env.num_actions
         gap = self._gap(place) if self.env_steps < budget or not begins else None
         if gap is not None:
@@ -228,8 +232,29 @@ class PlannerExplorer:
         return self._through(env, [*path[:1], *before[:cut], *path[1:], *before[cut:]])
 
     def _near_miss(self, env: int, paths: Sequence[KeyPath]) -> Errand | None:
-        """Where key states are events, often: a walk that omits one, so that failures show what needs it."""
-        return self._doubt(env, paths) if self.keys.reading and self._rng.random() < NEARLY else None
+        """Where key states are events, or all succeed, often: a walk that omits one, so that failures show its need."""
+        wanted = self.keys.reading is not None or self._lull(False)
+        return self._doubt(env, paths) if wanted and self._rng.random() < NEARLY else None
+
+    def _lull(self, label: bool) -> bool:
+        """Whether the last `LULL` episodes all had the other label; and, of successes, some had this one before."""
+        labels = self.trajectories.labels
+        if len(labels) < LULL or (labels[-LULL:] == label).any():
+            return False
+        return not label or bool(labels.any())
+
+    def _again(self, env: int) -> Errand | None:
+        """Often: a walk along what a past success has seen; None where no way leads there."""
+        if self._rng.random() >= 0.5:
+            return None
+        walked = self.survey.walked.store
+        seen = walked.trajectory(int(self._rng.choice(walked.positives)))
+        here = np.flatnonzero(seen == self.map.ids[self.map.place(env)])
+        routes = Routes(self.map.ids, self.map.links, np.zeros(len(self.map.ids)))  # to what is seen, not to events
+        walk = routes.walk(
+            self.map.place(env), seen[here[-1] + 1 if len(here) else 0 :].tolist(), self._steps_left(env)
+        )
+        return self._errand(routes, Itinerary((), (), walk.places)) if len(walk.places) > 1 else None
 
     def _doubt(self, env: int, paths: Sequence[KeyPath]) -> Errand:
         """To test an answer: a walk that should fail, mostly; or to a gap of the map, also where episodes may end."""
@@ -305,7 +330,8 @@ class PlannerExplorer:
             return None
         held = beliefs.assignments[judges]
         panel = Judges(held, beliefs.weights[judges], self._under_way(env, beliefs.words, held))
-        return PlanSearch(outset, beliefs.words, config, beliefs.assignments[makers], panel, rng=self._rng)
+        made_of = beliefs.assignments[makers]
+        return PlanSearch(outset, beliefs.words, config, made_of, panel, rng=self._rng, prompt=beliefs.prompt)
 
     def _under_way(self, env: int, words: Words, judges: Assignments) -> NDArray[np.int64] | None:
         """A number for each combination of outcomes that the judges predict for the planned episodes that run."""

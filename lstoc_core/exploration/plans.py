@@ -95,7 +95,11 @@ class Judges:
 
 
 class PlanSearch:
-    """Search for the plan that tells most. makers: assignments that plans are made from."""
+    """Search for the plan that tells most.
+
+    makers: assignments that plans are made from. prompt: an episode tells when it succeeded, because it ends there;
+    else only whether.
+    """
 
     def __init__(
         self,
@@ -106,8 +110,9 @@ class PlanSearch:
         judges: Judges,
         *,
         rng: np.random.Generator,
+        prompt: bool = True,
     ) -> None:
-        self.outset, self.words, self.config, self.rng = outset, words, config, rng
+        self.outset, self.words, self.config, self.rng, self.prompt = outset, words, config, rng, prompt
         self.makers, self.judges = makers, judges
         self.routes = list(self._drawn_routes())
         self.num_ids = outset.keys.size(outset.ids, judges.assignments, outset.past)
@@ -143,7 +148,8 @@ class PlanSearch:
         bits, success = np.zeros((2, len(walks)))
         for index in range(len(walks)):
             times = self.words.success_times(visits[index], judges.assignments)
-            bits[index] = information(times, judges.weights, judges.groups)
+            outcomes = times if self.prompt else (times < visits.never).astype(np.int64)
+            bits[index] = information(outcomes, judges.weights, judges.groups)
             success[index] = judges.weights[times < visits.never].sum() / judges.weights.sum()
         means = zip(*(each.reshape(-1, repeats).mean(axis=1).tolist() for each in (bits, success)), strict=True)
         return [Judgement(each, *mean) for each, mean in zip(itineraries, means, strict=True)]

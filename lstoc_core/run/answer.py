@@ -47,6 +47,7 @@ def answer_of(
     reading = method.reading if isinstance(method, Guided | Regions | Forward) else None
     bounds = method.cells.bounds if isinstance(method, Regions) else lambda _: None
     branches = guided.landmarks(store) if guided is not None and method.paths else ()
+    labeling = _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None
     return {
         "sequences": sequences,
         "landmarks": tuple(
@@ -62,7 +63,7 @@ def answer_of(
             name: tuple(map(reading.event_name, keys)) if reading is not None else keys
             for name, keys in (guided.alike.items() if guided is not None else ())
         },
-        "verdict": _verdict(method),
+        "verdict": _verdict(method, labeling),
         "key_states": tuple(
             KeyState(
                 index, np.array(observations[state]), state, reading.event_name(key) if reading else "", bounds(key)
@@ -72,17 +73,23 @@ def answer_of(
         ),
         "tree": method.tree,
         "fsm": fsm,
-        "labeling": _labeling(sequences, fsm, method.names, number) if fsm is not None and method.finished else None,
+        "labeling": labeling,
         "finished": method.finished,
         "proved": guided is not None and guided.proved,
         "observations": observations,
     }
 
 
-def _verdict(method: DiscoveryMethod) -> str:
-    """How sure the answer is, by the method itself where it says so."""
+def _verdict(method: DiscoveryMethod, labeling: Labeling | None) -> str:
+    """How sure the answer is, by the method itself where it says so; and which names the FSM leaves open."""
     if isinstance(method, Guided | Regions):
-        return method.verdict
+        alike = labeling.interchangeable if labeling is not None else ()
+        told = "; ".join(" and ".join(group) for group in alike)
+        return (
+            f"{method.verdict}, up to exchanging names that the FSM cannot tell apart: {told}"
+            if told
+            else method.verdict
+        )
     return "finished" if method.finished else "open"
 
 

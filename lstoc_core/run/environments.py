@@ -40,6 +40,10 @@ class Problem(Protocol):
 EnvLike = Problem | str | gymnasium.Env[Any, Any] | Callable[[], gymnasium.Env[Any, Any]] | VectorEnv[Any, Any, Any]
 
 
+PLAIN = bool | int | float | str | None
+"""Types of values that tell one factory from another of the same name."""
+
+
 def named_environment(name: str) -> Any:
     """The task of that name, or else a factory of the environment that gymnasium knows by it.
 
@@ -64,15 +68,22 @@ def named_environment(name: str) -> Any:
 
 
 def identity_of(problem: Any) -> str:
-    """Which environment this is: its `fingerprint` if it has one, its id, or the name of its class or factory."""
+    """Which environment this is: its `fingerprint` if it has one, its id, or the name of its class or factory.
+
+    A factory's arguments count, and the plain values that it closes over; what else it does is not known.
+    """
     fingerprint = getattr(problem, "fingerprint", None)
     if isinstance(fingerprint, str):
         return fingerprint
     if isinstance(problem, gymnasium.Env | VectorEnv):
         name = f"{type(problem.unwrapped).__module__}.{type(problem.unwrapped).__qualname__}"
         return problem.spec.id if problem.spec else name
-    factory = getattr(problem, "func", problem)  # of a functools.partial
-    return f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+    told: list[Any] = [problem.args, sorted(problem.keywords.items())] if isinstance(problem, partial) else []
+    factory = problem.func if isinstance(problem, partial) else problem
+    cells = [cell.cell_contents for cell in getattr(factory, "__closure__", None) or ()]
+    told += [value for value in cells if isinstance(value, PLAIN)]
+    name = f"{factory.__module__}.{getattr(factory, '__qualname__', type(factory).__qualname__)}"
+    return f"{name} {told!r}" if told else name
 
 
 def vector_of_ids(env: Any, num_envs: int, *, seed: int, success: Success, events: Events | None = None) -> IdVectorEnv:

@@ -11,6 +11,8 @@ MOST_NEW = 0.5
 """Most of the steps that may lead to observations never seen before."""
 MOST_FRESH = 0.2
 """Most new learned clusters per step."""
+ENDLESS = 10_000
+"""Steps of an episode after which it seems to have no end."""
 ENOUGH = 30
 """Episodes, or successes, that a judgement of outcomes needs."""
 
@@ -42,10 +44,16 @@ def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
             f"learned clusters hardly recur: {distinct:,} different ones in {steps:,} steps, and a key state must; say "
             "what recurs by events=, a function of an observation, or 'boxes' for a few real numbers"
         )
-    if episodes >= ENOUGH and successes == episodes:
+    if episodes >= ENOUGH and episodes - successes <= episodes // 100:
+        how_many = f"all {episodes}" if successes == episodes else f"{successes} of {episodes}"
         found["only successes"] = (
-            f"all {episodes} episodes succeeded: without failures there is nothing to contrast; check success=, or "
+            f"{how_many} episodes succeeded: without failures there is nothing to contrast; check success=, or "
             "make episodes shorter, so that some fail"
+        )
+    if foreign and steps - store.num_steps >= ENDLESS * env.num_envs:
+        found["no end"] = (
+            f"an episode has gone on for {ENDLESS:,} steps: give the environment a limit, "
+            "gymnasium.wrappers.TimeLimit(env, max_episode_steps=...)"
         )
     if foreign and episodes >= ENOUGH and not successes and steps >= 5 * EARLY:
         found["no successes"] = (
@@ -55,6 +63,7 @@ def flaws(explorer: Explorer, *, prompt: bool) -> dict[str, str]:
     if isinstance(env, InternedVectorEnv) and prompt and 2 * env.late_successes > env.successes >= ENOUGH:
         found["truncation"] = (
             f"{env.late_successes} of {env.successes} successes ended by truncation: episodes seem to run on after the "
-            "task is done, so their last observation says little; terminate them, or set GuidedConfig(prompt=False)"
+            "task is done, so their last observation says little; terminate them, or pass "
+            "config=lstoc.LSTOCConfig(guided=lstoc.GuidedConfig(prompt=False))"
         )
     return found

@@ -25,6 +25,7 @@ from lstoc_core.study.variants import (
     FORWARD,
     OFFLINE,
     ROBUSTNESS,
+    SHOWN_TRANSFERS,
     TRANSFERS,
     ExperimentError,
     known,
@@ -235,7 +236,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             ),
         },
         table=_discoveries(DISCOVERIES, paper=True),
-        draw=_trajectories(("lstoc", "planner", "fixed"), paper=True),
+        draw=_trajectories(("forward", "forward-fixed", "lstoc", "fixed", "planner"), paper=True),
     ),
     "ablation": Experiment(
         question="What does each rule of exploration contribute?",
@@ -299,7 +300,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "paper": (Plan(tuple(TRAIN_TASK), TRANSFERS, 5),),
         },
         table=tables.advantage,
-        draw=_curves(TRANSFERS),
+        draw=_curves(SHOWN_TRANSFERS),
     ),
     "readings": Experiment(
         question="Which reading of the paper makes its method work?",
@@ -308,8 +309,8 @@ EXPERIMENTS: dict[str, Experiment] = {
             "smoke": (Plan(("letter-1",), ("layouts",), 1),),
             "quick": (Plan(("letter-1",), ("layouts",), 3),),
             "paper": (
-                Plan(_LETTER, ("layouts",), 6),
-                Plan(_LETTER, ("tasks",), 5),
+                Plan(_LETTER, ("layouts",), 4),
+                Plan(_LETTER, ("tasks",), 3),
                 Plan(_OFFICE, ("layouts", "tasks"), 2),
                 Plan(_CRAFTER, ("layouts", "tasks"), 1),
             ),
@@ -342,6 +343,8 @@ def runs(name: str, profile: str = SAVED, *, progress: bool = True) -> pd.DataFr
         found = cache.compute(entry.specs(profile), entry.kind.measure, progress=progress, cost=cost)
     if "algorithm" in found:  # runs that try several algorithms on the same data
         found = found.assign(method=found.algorithm).drop(columns="algorithm")
+    if entry.kind is GENERALIZATION:
+        found = found.assign(method=found.method.replace(dict(zip(TRANSFERS, SHOWN_TRANSFERS, strict=True))))
     return found.reset_index(drop=True)
 
 

@@ -55,11 +55,11 @@ class Variant:
         return self.settings.config() | self.world.config()
 
 
-_LSTOC = Variant("lstoc", "LSTOC (PPO explorer)", "#0072b2", settings=Discovering(solve=True))
+_LSTOC = Variant("lstoc", "guided, PPO explorer", "#0072b2", settings=Discovering(solve=True))
 # Walks on the map solve the task; a policy trained on the map would touch the world no more.
 _PLANNER = Variant(
     "planner",
-    "LSTOC (planner)",
+    "guided, planner",
     "#009e73",
     settings=Discovering(solve=True, explorer="planner", planner={"imagined": 0}),
 )
@@ -71,9 +71,10 @@ VARIANTS: dict[str, Variant] = {
     variant.name: variant
     for variant in (
         _LSTOC,
-        replace(_LSTOC, name="guided", title="LSTOC (guided)", settings=None),
+        replace(_LSTOC, name="guided", title="guided", settings=None),
         _PLANNER,
-        Variant("fixed", "fixed exploration policy", "#e69f00", settings=Discovering(loop={"train_explorer": False})),
+        replace(_LSTOC, name="labels", title="PPO + learned labels", settings=None),
+        Variant("fixed", "guided, fixed policy", "#999933", settings=Discovering(loop={"train_explorer": False})),
         Variant("forward", _PUBLISHED, "#56b4e9", settings=Discovering("forward")),
         Variant("forward-exact", _EXACT, "#56b4e9", settings=Discovering("forward", forward={"exact": True})),
         Variant(
@@ -83,8 +84,8 @@ VARIANTS: dict[str, Variant] = {
         ),
         Variant(
             "forward-fixed",
-            f"{_PUBLISHED}, fixed exploration policy",
-            "#e69f00",
+            f"{_PUBLISHED}, fixed policy",
+            "#999933",
             settings=Discovering("forward", loop={"train_explorer": False}),
         ),
         Variant(
@@ -96,7 +97,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "baseline2",
             "Baseline 2 (all states)",
-            "#009e73",
+            "#882255",
             settings=Discovering("forward", forward={"objective": "baseline2"}),
         ),
         Variant("ppo", "PPO", "#d55e00", settings=PlainPPO()),
@@ -121,6 +122,8 @@ VARIANTS: dict[str, Variant] = {
 CURVES = ("lstoc", "planner", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
+"""Runs of the generalization experiment; what it shows of the first is the policy that is paid by labels."""
+SHOWN_TRANSFERS = ("labels", "ppo", "ppo+bonus")
 ROBUSTNESS = ("flipped", "flipped-planner", "starts", "starts-planner", "slips", "slips-planner", "pixels")
 FORWARD = ("forward", "forward-exact", "forward-fixed", "baseline1", "baseline2")
 DISCOVERIES = ("lstoc", "planner", "fixed", *FORWARD)
