@@ -330,9 +330,11 @@ def keep(row: Row) -> None:
 
 
 def table(known: Iterable[Row]) -> str:
-    """One line per case that was run: medians over the seeds."""
+    """How many runs are right, and one line per case that was run: medians over the seeds."""
     known = list(known)
     lines = [
+        f"{sum(int(row['right']) for row in known)} of {len(known)} runs are right.",
+        "",
         "| Environment | Adapter, lines | Key states | FSM | Finished | Right | Trajectories | Steps | CPU seconds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
