@@ -6,6 +6,7 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 from matplotlib.figure import Figure
 
 from lstoc_core import paths
@@ -13,13 +14,14 @@ from lstoc_core.study.variants import NEUTRAL, VARIANTS
 
 INK, RED, MUTED = "#1f2933", "#c8102e", NEUTRAL
 BLUE, SKY, ORANGE, GREEN, VERMILION, PINK, GREY = (
-    VARIANTS[name].colour for name in ("lstoc", "forward", "baseline1", "baseline2", "ppo", "ppo+bonus", "oracle")
+    VARIANTS[name].colour for name in ("lstoc", "forward", "baseline1", "planner", "ppo", "ppo+bonus", "oracle")
 )
 """Colours of the variants (Okabe and Ito's, safe for colour-blind readers), where a drawing uses them without one."""
 
 
 def style() -> None:
-    """Set matplotlib's defaults for the project; each notebook calls it once."""
+    """Set the project's defaults of matplotlib, and that tables are shown in full; each notebook calls it once."""
+    pd.set_option("display.max_colwidth", None)
     logging.getLogger("fontTools").setLevel(logging.ERROR)  # it warns of dates inside Computer Modern, in every PDF
     mpl.rcParams.update(
         {
