@@ -1,18 +1,42 @@
 """The page of claims: in step with the committed runs, and verdicts that follow from numbers."""
 
 from dataclasses import asdict
+from itertools import product
 
 import pandas as pd
 import pytest
 
 from lstoc_core import paths
 from lstoc_core.study import claims, tables
+from lstoc_core.study.experiments import THREE, runs
 from lstoc_core.study.readings import Reading
+from lstoc_core.worlds.tasks import NINE
 
 
 def test_the_page_is_that_of_the_committed_runs():
     text = (paths.ROOT / "docs" / "claims.md").read_text()
     assert text == claims.page(), "write it again: python -m lstoc_core claims --write"
+
+
+def test_the_readme_tells_what_the_committed_runs_say():
+    text = (paths.ROOT / "README.md").read_text().replace("**", "")
+    done = tables.discoveries(runs("discovery"))
+    for task, method in product(THREE, ("forward", "lstoc", "planner")):
+        some = done[(done.task == task) & (done.method == method)]
+        ended = some[some.finished.astype(bool)]
+        assert f"{int(ended.trajectories.median()):,}; {int(some.exact.sum())} of {len(some)}" in text, (task, method)
+    for method in ("forward", "lstoc", "planner"):
+        some = done[(done.method == method) & done.task.isin(NINE)]
+        assert f"{int(some.exact.sum())} of {len(some)}" in text, method
+    for than in ("baseline1", "baseline2"):
+        share = claims._accuracy("forward", than, NINE).number.split()[2]
+        assert share in text, than
+    rows = pd.read_csv(paths.DATA / "environments.csv")
+    assert f"{rows.right.sum()} of {len(rows)} right" in text
+    assert (
+        f"{rows.right.sum()} of {len(rows)} runs are right"
+        in (paths.ROOT / "docs" / "your_own_environment.md").read_text()
+    )
 
 
 def test_a_notebook_shows_the_claims_of_its_figures():
