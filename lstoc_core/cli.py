@@ -390,7 +390,8 @@ def _task(name: str) -> Any:
     try:
         return TASKS[name]
     except TaskError as error:
-        raise CommandError(str(error)) from error
+        told = f"{error}; environments of your own are for Python: lstoc.discover({name!r})"
+        raise CommandError(told) from error
 
 
 def _random_walks(file: Path) -> dict[str, tuple[int, int]]:

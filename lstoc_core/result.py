@@ -165,7 +165,10 @@ class Discovery:
 
     def _acting(self) -> Predictor:
         if self.policy is None:
-            raise ValueError("there is no policy to act by: the trajectories were given, or the explorer trained none")
+            raise ValueError(
+                "there is no policy to act by: the trajectories were given, or the explorer trained none; "
+                "discover(..., solve=True) trains one"
+            )
         return self.policy
 
     # --- other programs ---

@@ -165,6 +165,15 @@ def test_a_tree_is_a_machine_too():
         SubgoalTree().fsm()
 
 
+def test_names_that_other_programs_cannot_read_are_made_plain():
+    tree = SubgoalTree.from_sequences([(0, 1), (2, 1)])
+    lines = tree.fsm({0: "('at', 5)", 1: "it's", 2: "(at|, 5)"}).to_reward_machine().splitlines()
+    formulas = [line.split(",")[2] for line in lines[2:]]
+    assert all(re.fullmatch(r"'[\w!&|]+'", formula) for formula in formulas)
+    names = {name for formula in formulas for name in re.findall(r"\w+", formula)}
+    assert len(names) == 3, "no two alike"
+
+
 def test_states_are_numbered_from_zero():
     for text in FORMULAS:
         machine, _ = read_reward_machine(lstoc.parse(text).fsm().to_reward_machine())

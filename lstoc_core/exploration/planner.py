@@ -117,9 +117,10 @@ class PlannerExplorer:
         kind = "stochastic" if self.map.stochastic else "deterministic"
         made_of = "sets of features" if self.survey.reads_states else "exact observations"
         of = f" by {made_of}" if self.keys.reading else ""
+        tried = f"was wrong in {self.map.error_rate:.1%} of the last {len(self.map.recent)} predictions"
         return (
             f"planner: its map of {len(self.map.ids)} places{of}, read as {kind}, "
-            f"was wrong in {self.map.error_rate:.1%} of the last {len(self.map.recent)} predictions"
+            f"{tried if self.map.recent else 'has made no prediction yet'}"
         )
 
     def explore(self, request: Request, silence: int) -> dict[str, float]:

@@ -6,7 +6,8 @@ order counts.
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,15 +48,28 @@ def reward_machine(fsm: "FSM", reward: float = 1) -> str:
     """The text format of the reward-machine repositories (Toro Icarte et al.): completing the task pays `reward`.
 
     First line: the initial state. Second: the terminal states. Then the edges (source, target, formula, reward).
+    Programs evaluate each line and take formulas apart at !, & and |, so other signs in a symbol become _.
     """
     initial, terminal, edges = guarded(fsm)
+    names = _plain(fsm.symbols)
     lines = [f"{initial} # initial state", f"[{terminal}] # terminal state"]
     for source, targets in edges.items():
         for target, guards in targets.items():
-            formula = "|".join("&".join(symbol if seen else f"!{symbol}" for symbol, seen in guard) for guard in guards)
+            formula = "|".join("&".join("!" * (not seen) + names[symbol] for symbol, seen in guard) for guard in guards)
             pays = reward if target == terminal else 0
             lines.append(f"({source},{target},'{formula}',ConstantRewardFunction({pays}))")
     return "\n".join(lines) + "\n"
+
+
+def _plain(symbols: Iterable[str]) -> dict[str, str]:
+    """A name of letters, digits and _ for each symbol, no two alike."""
+    names: dict[str, str] = {}
+    for symbol in symbols:
+        name = re.sub(r"\W", "_", symbol)
+        while name in names.values():
+            name += "_"
+        names[symbol] = name
+    return names
 
 
 def hoa(fsm: "FSM", name: str = "") -> str:
