@@ -75,6 +75,7 @@ VARIANTS: dict[str, Variant] = {
         _PLANNER,
         replace(_LSTOC, name="labels", title="PPO + learned labels", settings=None),
         Variant("fixed", "guided, fixed policy", "#999933", settings=Discovering(loop={"train_explorer": False})),
+        Variant("published", f"{_PUBLISHED}, then solving", "#56b4e9", settings=Discovering("forward", solve=True)),
         Variant("forward", _PUBLISHED, "#56b4e9", settings=Discovering("forward")),
         Variant("forward-exact", _EXACT, "#56b4e9", settings=Discovering("forward", forward={"exact": True})),
         Variant(
@@ -119,7 +120,7 @@ VARIANTS: dict[str, Variant] = {
 }
 """All variants by name, in their order in tables and legends."""
 
-CURVES = ("lstoc", "planner", "ppo", "ppo+bonus", "oracle")
+CURVES = ("published", "lstoc", "planner", "ppo", "ppo+bonus", "oracle")
 ABLATIONS = ("lstoc", "no-rearm", "no-bonus", "explained-0", "explained-1")
 TRANSFERS = ("lstoc", "ppo", "ppo+bonus")
 """Runs of the generalization experiment; what it shows of the first is the policy that is paid by labels."""
