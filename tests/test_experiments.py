@@ -129,7 +129,8 @@ def test_committed_runs_are_of_todays_configurations(monkeypatch):
 def test_names_and_colours_of_variants():
     assert all(name == each.name for name, each in VARIANTS.items())
     assert VARIANTS["lstoc"].colour == VARIANTS["guided"].colour
-    drawn = [*CURVES, "fixed", "forward", "baseline1", "baseline2"]
+    assert VARIANTS["published"].colour == VARIANTS["forward"].colour
+    drawn = [*CURVES, "fixed", "baseline1", "baseline2"]
     assert len({VARIANTS[name].colour for name in drawn}) == len(drawn), "a colour is one method's in all figures"
     assert set(measure.ALGORITHMS) == set(OFFLINE) <= set(VARIANTS)
 

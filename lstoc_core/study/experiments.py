@@ -232,7 +232,7 @@ EXPERIMENTS: dict[str, Experiment] = {
                 Plan(THREE, ("fixed",), 5),
                 Plan(NINE, ("forward",), 5),
                 Plan(_LETTER, FORWARD[1:], 5),
-                Plan(_OFFICE, ("forward-exact", "baseline1", "baseline2"), 2),
+                Plan(_OFFICE, ("forward-exact", "baseline1", "baseline2"), 3),
                 Plan(THREE[1:], ("forward-fixed",), 5),
             ),
         },
