@@ -55,6 +55,7 @@ def test_the_command_names_what_is_not_there(commit, capsys):
     assert code == 0
     assert "letter-1, seeds 1: layouts" in out
     assert "office-2-walls, seeds 0 to 2: lstoc, ppo" in out
+    assert "0, 0" not in out, "two kinds of runs have one name; each seed is told once"
     assert "stale:" not in out
 
 

@@ -54,7 +54,7 @@ def overview(profile: str) -> str:
     absent = table[table.state != "finished"].drop_duplicates("run")
     for state, part in absent.groupby("state"):
         lines.append(f"\n{state}:")
-        seeds = part.groupby(["task", "method"], sort=False).seed.agg(lambda some: _ranges(sorted(some))).reset_index()
+        seeds = part.groupby(["task", "method"], sort=False).seed.agg(lambda some: _ranges(sorted(set(some)))).reset_index()
         for (task, some), methods in seeds.groupby(["task", "seed"]):
             lines.append(f"  {task}, seeds {some}: {', '.join(methods.method)}")
     return "\n".join(lines)
