@@ -55,8 +55,8 @@ TRAINING_STEPS: dict[str, Steps] = {
 PUBLISHED_STEPS: dict[str, Steps] = TRAINING_STEPS | {
     "paper": {**TRAINING_STEPS["paper"], "office": 6_000_000, "crafter": 6_000_000}
 }
-"""Budget of the published method where it discovers only. The paper counts trajectories, 32,195 on its Office 2 and 33,562 on its Crafter 3;
-these are about 12,000 and 20,000."""
+"""Budget of the published method where it discovers only. The paper counts trajectories, 32,195 on its Office 2 and
+33,562 on its Crafter 3; these are about 12,000 and 20,000."""
 PUBLISHED_CHANGES: dict[str, ForwardChanges] = {"crafter": {"tour": 1.0}}
 """Settings of the published method by domain: in Crafter a tour of the map would pay three times a success."""
 SAMPLES: dict[str, Steps] = {

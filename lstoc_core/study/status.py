@@ -54,8 +54,8 @@ def overview(profile: str) -> str:
     absent = table[table.state != "finished"].drop_duplicates("run")
     for state, part in absent.groupby("state"):
         lines.append(f"\n{state}:")
-        seeds = part.groupby(["task", "method"], sort=False).seed.agg(lambda some: _ranges(sorted(set(some)))).reset_index()
-        for (task, some), methods in seeds.groupby(["task", "seed"]):
+        seeds = part.groupby(["task", "method"], sort=False).seed.agg(lambda some: _ranges(sorted(set(some))))
+        for (task, some), methods in seeds.reset_index().groupby(["task", "seed"]):
             lines.append(f"  {task}, seeds {some}: {', '.join(methods.method)}")
     return "\n".join(lines)
 
