@@ -63,6 +63,15 @@ def test_a_curve_has_the_rate_of_all_episodes_of_a_window_and_none_of_successes_
     assert short.success_rate.tolist() == [0.0]
 
 
+def test_a_solved_run_is_judged_by_the_updates_after_its_exploration():
+    """Its last window may reach back into exploration, where half of the actions are random."""
+    explored = [{"env_steps": 4096 * k, "episodes": 50, "success_rate": 0.5, "phase": "explore"} for k in range(1, 6)]
+    ended = {"env_steps": 4096 * 6, "episodes": 50, "success_rate": 0.5, "phase": "solve"}  # the phase after it
+    pursued = [ended | {"env_steps": 4096 * k, "success_rate": rate} for k, rate in ((7, 0.97), (8, 0.99))]
+    curve = learners.success_curve([*explored, ended, *pursued], True, TASKS["letter-1"], 250_000)
+    assert curve.success_rate.iloc[-1] == pytest.approx(0.98)
+
+
 def test_a_curve_of_one_environment_has_windows_of_one_horizon():
     history = [{"env_steps": 200 * k, "episodes": 1, "success_rate": float(k > 5)} for k in range(1, 21)]
     curve = learners.success_curve(history, True, TASKS["letter-1"], 1_000_000, 1)

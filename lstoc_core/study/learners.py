@@ -139,6 +139,13 @@ def success_curve(
     sums = windows[["episodes", "successes"]].sum()
     rate = (sums.successes / sums.episodes).to_numpy(float, copy=True)
     if solved:
-        rate[-1] = Recent((record["episodes"], record["success_rate"]) for record in history if record["episodes"]).rate
+        judged = _pursued(history)
+        rate[-1] = Recent((record["episodes"], record["success_rate"]) for record in judged if record["episodes"]).rate
     ends = windows.env_steps.max().to_numpy()
     return pd.DataFrame({"env_steps": ends, "success_rate": rate, "solved": solved, "budget": steps})
+
+
+def _pursued(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The updates in which the task was pursued: after the one that ended exploration, which has the phase after it."""
+    begin = max((place + 2 for place, record in enumerate(history) if record.get("phase") == "explore"), default=0)
+    return history[begin:]
