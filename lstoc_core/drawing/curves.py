@@ -20,6 +20,8 @@ from lstoc_core.study.tables import PAPER_TRAJECTORIES, discoveries
 from lstoc_core.study.variants import VARIANTS, variant
 from lstoc_core.worlds.tasks import TASKS
 
+WIDE = 7.0
+"""Inches of a figure in which three of the longest names fit beside each other in its legend."""
 _CHANGED = {"walls": "other walls", "objects": "new objects"}
 
 
@@ -181,6 +183,8 @@ def _legend(fig: Figure, axes: Sequence[Axes], xlabel: str, ylabel: str) -> None
     order = [name for name in dict.fromkeys(each.title for each in VARIANTS.values()) if name in found]
     if order:
         handles = [found[name] for name in order]
-        fig.legend(handles, order, loc="outside upper center", ncols=min(len(order), 3 if len(order) != 4 else 2))
+        narrow = len(order) > 3 and fig.get_figwidth() < WIDE
+        columns = 2 if narrow or len(order) == 4 else min(len(order), 3)
+        fig.legend(handles, order, loc="outside upper center", ncols=columns)
     fig.supxlabel(xlabel, fontsize=9)
     fig.supylabel(ylabel, fontsize=9)
